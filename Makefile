@@ -1,0 +1,39 @@
+# Each target makes the environment it needs; PYTHON chooses the interpreter.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export HF_HUB_OFFLINE ?= 1
+
+.PHONY: demo test test-slow lint types bench clean
+
+$(VENV)/.base: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -c constraints.txt torch
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[cpu,demo]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[cpu,demo,dev]'
+	touch $@
+
+demo: $(VENV)/.base
+	$(BIN)/tercet demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

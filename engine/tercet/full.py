@@ -1,0 +1,262 @@
+"""The whole graph as the fragment: approximate scores of all edges, then exact ones of those that can matter."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from tercet_kernels._types import EdgeRule
+from tercet_kernels.edge_filter import edge_filter
+from tercet_kernels.effective import effective
+
+from tercet.candidates import Bound, Hits, rescore
+from tercet.plan import Plan
+
+TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
+ROUNDOFF = 2.0**-23
+
+
+class Found(NamedTuple):
+    """Edges that may be among the best, with the exact distances of their parts."""
+
+    indptr: torch.Tensor  # (B + 1,) int64
+    edge: torch.Tensor  # (M,) int32
+    nodes: Hits
+    relations: Hits
+    available: torch.Tensor  # (B,) int64 edges that were in play
+    touched: torch.Tensor  # (B,) bool: any element at all has a distance
+
+
+def full_fragment(
+    plan: Plan,
+    queries: torch.Tensor,
+    nodes: Hits | None,
+    relations: Hits | None,
+    k: int,
+    terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor],
+) -> Found:
+    """Every edge that can be among the k best of each query, and exact distances of their ends and keys.
+
+    Args:
+        nodes, relations: the candidates of a limited search; None: every row of every collection has its distance.
+        terms: makes float64 terms of node distances.
+
+    With unlimited search the distances come from the matrix product at first. They are within a known bound of the
+    exact ones, so an edge whose approximate score is over the k-th by more than twice what the bound allows can't be
+    among the exact best; the others are scored again exactly.
+    """
+    table = 4 * (plan.graph.num_nodes + len(plan.graph.keys) + 1)
+    step = max(1, min(queries.shape[0], TABLE_BYTES // max(table, 1)))
+    parts = []
+    for start in range(0, queries.shape[0], step):
+        part = slice(start, start + step)
+        parts.append(_part(plan, queries, part, nodes, relations, k, terms))
+    return _concat(parts, queries)
+
+
+def _part(
+    plan: Plan,
+    queries: torch.Tensor,
+    part: slice,
+    nodes: Hits | None,
+    relations: Hits | None,
+    k: int,
+    terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor],
+) -> Found:
+    chosen = queries[part]
+    count, s, graph = chosen.shape[0], plan.scoring, plan.graph
+    exact = s.cliff and (s.influence > 0 or s.personal is not None) or plan.max_distance is not None
+    rule = EdgeRule(graph.edge_importance, graph.edge_feedback, s.influence, s.penalty, s.cliff)
+    if nodes is None or relations is None:
+        distance, error = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
+        keyed, key_error = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)
+        error = max(error, key_error)
+    else:
+        distance, keyed, error = _scatter(nodes, part, graph.num_nodes), _scatter(relations, part, len(graph.keys) + 1), 0.0
+    matched = torch.isfinite(distance)
+    touched = matched.any(dim=1) | torch.isfinite(keyed).any(dim=1)
+    value = _node_terms(plan, distance, terms)
+    if plan.projection == "induced":
+        value = value.masked_fill(~matched, torch.inf)
+    shut = None
+    if plan.allowed is not None and plan.allowed_row is not None:
+        row = plan.allowed_row[part].long()
+        shut = ~plan.allowed[row.clamp(min=0)] & (row >= 0)[:, None]
+        value = value.masked_fill(shut, torch.inf)
+    uniform = _uniform(graph.edge_importance) and _uniform(graph.edge_feedback)
+    if uniform and graph.num_edges:
+        keyed = effective(
+            keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
+            penalty=s.penalty, cliff=s.cliff,
+        ).float()  # fmt: skip
+    margin = _margin(plan, value, keyed, error)
+    either = matched if plan.projection == "incident" else None
+    indptr, edge = edge_filter(
+        plan.topology, value.contiguous(), keyed.contiguous(), None if uniform else rule, margin, k, either
+    )
+    available = _available(plan, value, either, count)
+    node_hits = _exact_ends(plan, chosen, part, indptr, edge, nodes)
+    key_hits = _exact_keys(plan, chosen, part, indptr, edge, relations)
+    return Found(indptr, edge, node_hits, key_hits, available, touched)
+
+
+def _node_terms(
+    plan: Plan, distance: torch.Tensor, terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    s = plan.scoring
+    if s.influence > 0 or s.personal is not None:
+        every = torch.arange(distance.shape[1], device=distance.device).expand_as(distance)
+        return terms(plan, every, distance).float()
+    filled = torch.where(torch.isfinite(distance), distance, torch.full((), s.penalty, device=distance.device))
+    return filled.mul_((2.0 - plan.graph.importance).float())
+
+
+def _dense(
+    plan: Plan, bound: list[Bound], queries: torch.Tensor, part: slice, size: int, exact: bool
+) -> tuple[torch.Tensor, float]:
+    """(B, size) float32 distances of every element, +inf where no collection has it, and a bound on their error."""
+    out: torch.Tensor | None = None
+    error = 0.0
+    for b, mask in zip(bound, plan.masks(bound), strict=True):
+        index = b.collection.index
+        got = index.dense(queries) if exact else index.approximate(queries)
+        error = max(error, 0.0 if exact else index.error)
+        if mask is not None:
+            row = mask[1][part].long()
+            got = got.masked_fill(~mask[0][row.clamp(min=0)] & (row >= 0)[:, None], torch.inf)
+        if plan.max_distance is not None:
+            got = got.masked_fill(got > plan.max_distance, torch.inf)
+        if out is None and b.identity and got.shape[1] == size:
+            out = got
+            continue
+        if out is None:
+            out = queries.new_full((queries.shape[0], size), torch.inf)
+        _put(out, got, b, plan.combine)
+    if out is None:
+        out = queries.new_full((queries.shape[0], size), torch.inf)
+    return out, error
+
+
+def _put(out: torch.Tensor, got: torch.Tensor, bound: Bound, combine: str) -> None:
+    """Enter a collection's distances: the smaller one stays ("best"), or the later one ("last")."""
+    held = torch.nonzero((bound.owner >= 0) & (bound.owner < out.shape[1])).flatten()
+    owner = bound.owner[held].long()
+    values = got if held.shape[0] == got.shape[1] else got[:, held]
+    if bound.distinct:
+        old = out[:, owner]
+        out[:, owner] = torch.minimum(old, values) if combine == "best" else torch.where(torch.isfinite(values), values, old)
+        return
+    where = owner.expand(out.shape[0], -1)
+    if combine == "best":
+        out.scatter_reduce_(1, where, values, "amin")
+        return
+    far = torch.full_like(out, -torch.inf)
+    far.scatter_reduce_(1, where, torch.where(torch.isfinite(values), values, -torch.inf), "amax")
+    out.copy_(torch.where(torch.isfinite(far), far, out))
+
+
+def _scatter(hits: Hits, part: slice, size: int) -> torch.Tensor:
+    rows = range(*part.indices(hits.indptr.shape[0] - 1))
+    out = torch.full((len(rows), size), torch.inf, device=hits.distance.device)
+    query = torch.repeat_interleave(torch.arange(hits.indptr.shape[0] - 1, device=out.device), hits.indptr.diff())
+    inside = (query >= rows.start) & (query < rows.stop) & (hits.element < size)
+    out[query[inside] - rows.start, hits.element[inside].long()] = hits.distance[inside]
+    return out
+
+
+def _margin(plan: Plan, value: torch.Tensor, keyed: torch.Tensor, error: float) -> torch.Tensor:
+    """(B,) float32: twice the largest difference between an approximate and an exact score."""
+    s = plan.scoring
+    heaviest = 2.0 - min((float(x.min()) for x in (plan.graph.importance, plan.graph.edge_importance) if x.numel()), default=0)
+    if s.personal is not None:
+        known = s.personal[~torch.isnan(s.personal)]
+        heaviest *= max(1.0, float((1.0 - s.personal_influence * (2.0 * known - 1.0)).abs().max()) if known.numel() else 1.0)
+    largest = torch.where(torch.isfinite(value), value.abs(), 0).amax(1) if value.shape[1] else value.new_zeros(value.shape[0])
+    largest = largest * 2 + heaviest * max(abs(s.penalty), 2.0) + 1.0
+    return 2.0 * (3.0 * abs(heaviest) * (error + ROUNDOFF) + 8.0 * ROUNDOFF * largest)
+
+
+def _uniform(weights: torch.Tensor) -> bool:
+    return weights.numel() == 0 or bool((weights == weights[0]).all())
+
+
+def _available(plan: Plan, value: torch.Tensor, either: torch.Tensor | None, count: int) -> torch.Tensor:
+    """How many edges were in play for each query."""
+    open_ = torch.isfinite(value)
+    if either is None and bool(open_.all()):
+        return torch.full((count,), plan.graph.num_edges, dtype=torch.int64, device=value.device)
+    source, target = plan.topology.source.long(), plan.topology.target.long()
+    counts = []
+    for q in range(count):
+        both = open_[q, source] & open_[q, target]
+        counts.append((both if either is None else both & (either[q, source] | either[q, target])).sum())
+    return torch.stack(counts) if counts else torch.zeros(0, dtype=torch.int64, device=value.device)
+
+
+def _distinct(indptr: torch.Tensor, element: torch.Tensor, span: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(query, element) pairs that occur, each once, ascending."""
+    queries = torch.repeat_interleave(torch.arange(indptr.shape[0] - 1, device=indptr.device), indptr.diff())
+    pairs = torch.unique(queries * span + element.long())
+    return pairs // span, (pairs % span).int()
+
+
+def _exact_ends(
+    plan: Plan, queries: torch.Tensor, part: slice, indptr: torch.Tensor, edge: torch.Tensor, given: Hits | None
+) -> Hits:
+    span = max(plan.graph.num_nodes, 1)
+    doubled = torch.stack([plan.topology.source[edge.long()], plan.topology.target[edge.long()]], 1).flatten()
+    query, node = _distinct(indptr * 2, doubled, span)
+    return _exact(plan, plan.node_bound, queries, part, query, node, given)
+
+
+def _exact_keys(
+    plan: Plan, queries: torch.Tensor, part: slice, indptr: torch.Tensor, edge: torch.Tensor, given: Hits | None
+) -> Hits:
+    key = plan.topology.key[edge.long()]
+    query, found = _distinct(indptr, key + 1, len(plan.graph.keys) + 1)
+    keep = found > 0  # edges without a key are matched by nothing
+    hits = _exact(plan, plan.relation_bound, queries, part, query[keep], found[keep] - 1, given)
+    matched = torch.isfinite(hits.distance)
+    indptr = torch.zeros_like(hits.indptr)
+    whose = torch.repeat_interleave(torch.arange(queries.shape[0], device=edge.device), hits.indptr.diff())
+    indptr[1:] = torch.bincount(whose[matched], minlength=queries.shape[0]).cumsum(0)
+    return Hits(indptr, *(x[matched] for x in hits[1:]))
+
+
+def _exact(
+    plan: Plan,
+    bound: list[Bound],
+    queries: torch.Tensor,
+    part: slice,
+    query: torch.Tensor,
+    element: torch.Tensor,
+    given: Hits | None,
+) -> Hits:
+    from tercet.ranking import listed
+
+    indptr = torch.zeros(queries.shape[0] + 1, dtype=torch.int64, device=queries.device)
+    indptr[1:] = torch.bincount(query, minlength=queries.shape[0]).cumsum(0)
+    if given is not None:
+        return listed(_slice(given, part), indptr, element)[0]
+    masks = [None if m is None else (m[0], m[1][part]) for m in plan.masks(bound)]
+    distance, which = rescore(bound, queries, query.int(), element, plan.combine, masks, plan.max_distance)
+    blank = torch.full_like(element, -1)
+    return Hits(indptr, element, distance, which, blank, distance, blank)
+
+
+def _slice(hits: Hits, part: slice) -> Hits:
+    rows = range(*part.indices(hits.indptr.shape[0] - 1))
+    low, high = int(hits.indptr[rows.start]), int(hits.indptr[rows.stop])
+    return Hits(hits.indptr[rows.start : rows.stop + 1] - low, *(x[low:high] for x in hits[1:]))
+
+
+def _concat(parts: list[Found], queries: torch.Tensor) -> Found:
+    def offsets(pieces: list[torch.Tensor]) -> torch.Tensor:
+        counts = [torch.zeros(1, dtype=torch.int64, device=queries.device), *(p.diff() for p in pieces)]
+        return torch.cat(counts).cumsum(0)
+
+    def hits(i: int) -> Hits:
+        tables: list[Hits] = [p[i] for p in parts]  # type: ignore[misc]
+        return Hits(offsets([t.indptr for t in tables]), *(torch.cat(x) for x in zip(*(t[1:] for t in tables), strict=True)))
+
+    joined = [torch.cat([getattr(p, name) for p in parts]) for name in ("edge", "available", "touched")]
+    return Found(offsets([p.indptr for p in parts]), joined[0], hits(2), hits(3), *joined[1:])

@@ -1,0 +1,167 @@
+"""Exact search: a tiled matrix product finds candidates, one fixed-order formula decides."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tercet_kernels.cosine import pair_distances
+
+TILE_BYTES = 64 << 20  # scores of one tile of rows
+SLACK = 24  # rows taken beyond k before the exact cut
+UNIT_ROUNDOFF = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}
+
+
+@dataclass(frozen=True, eq=False)
+class ExactIndex:
+    """All rows of a collection, searched without approximation on any device.
+
+    The nearest rows come by (distance, row). Distances are those of `pair_distances`, so they are the same bits for a
+    query alone and in any batch; the matrix product only proposes. A cut is certified: a row left out has an
+    approximate distance so large that its exact one can't be within the cut; where the margin can't prove that, the
+    query is searched again with more rows.
+    """
+
+    vectors: torch.Tensor  # (V, D) float32 unit norm, or float16 with scale
+    scale: torch.Tensor | None = None  # (V,) float64 reciprocal norms of float16 rows
+    hidden: torch.Tensor | None = None  # (V,) bool rows that are never returned
+
+    @classmethod
+    def build(cls, vectors: torch.Tensor, scale: torch.Tensor | None, hidden: torch.Tensor | None) -> "ExactIndex":
+        return cls(vectors.contiguous(), scale, hidden)
+
+    kind = "exact"
+
+    @property
+    def size(self) -> int:
+        return self.vectors.shape[0]
+
+    @property
+    def dimension(self) -> int:
+        return self.vectors.shape[1]
+
+    @property
+    def error(self) -> float:
+        """A bound on |matrix product - exact distance| for unit vectors of D elements (Higham 2002, section 3.1)."""
+        unit = UNIT_ROUNDOFF[torch.get_float32_matmul_precision()]
+        return 1.05 * (self.vectors.shape[1] + 4) * unit
+
+    def to(self, device: torch.device) -> "ExactIndex":
+        move = lambda x: None if x is None else x.to(device)  # noqa: E731
+        return ExactIndex(self.vectors.to(device), move(self.scale), move(self.hidden))
+
+    def search(
+        self, queries: torch.Tensor, k: int, allowed: torch.Tensor | None = None, allowed_row: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The k nearest rows of each query.
+
+        Args:
+            queries: (B, D) float32 unit norm.
+            k: at least 1; more than V gives V rows.
+            allowed: (F, V) bool masks; allowed_row: (B,) int32 mask of each query, -1 for none.
+
+        Returns:
+            rows (B, min(k, V)) int32, -1 where there is none; distances float32, +inf there.
+        """
+        k = min(k, self.size)
+        rows = queries.new_full((queries.shape[0], k), -1, dtype=torch.int32)
+        distances = queries.new_full((queries.shape[0], k), torch.inf)
+        open_ = torch.arange(queries.shape[0], device=queries.device)
+        take = min(k + SLACK + k // 8, self.size)
+        while open_.shape[0] and k:
+            row_of = None if allowed_row is None else allowed_row[open_]
+            near, approximate = self._propose(queries[open_], take, allowed, row_of)
+            exact = self._exact(queries[open_], near)
+            # rows ascend by (distance, row): sort by row first, then stably by distance
+            by_row = torch.where(near < 0, torch.iinfo(torch.int32).max, near).sort(dim=1)
+            exact, order = exact.gather(1, by_row.indices).sort(dim=1, stable=True)
+            near = near.gather(1, by_row.indices).gather(1, order)
+            rows[open_], distances[open_] = near[:, :k], exact[:, :k]
+            if take == self.size:
+                break
+            # host sync: whether any query needs more rows
+            proven = (exact[:, k - 1] < approximate[:, -1] - self.error) | ~torch.isfinite(approximate[:, -1])
+            open_ = open_[~proven]
+            take = min(take * 4, self.size)
+        return rows, distances
+
+    def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        """(P,) float32 exact distances of (query, row) pairs; +inf for hidden rows."""
+        out = pair_distances(queries, self.vectors, query, row, self.scale)
+        return out if self.hidden is None else out.masked_fill(self.hidden[row.long()], torch.inf)
+
+    def approximate(self, queries: torch.Tensor) -> torch.Tensor:
+        """(B, V) float32 distances within `error` of the exact ones; +inf for hidden rows."""
+        out = torch.empty(queries.shape[0], self.size, device=queries.device)
+        for part, tile in self._tiles(queries):
+            out[:, part] = tile
+        return out
+
+    def dense(self, queries: torch.Tensor) -> torch.Tensor:
+        """(B, V) float32 exact distances; +inf for hidden rows."""
+        rows = torch.arange(self.size, dtype=torch.int32, device=queries.device)
+        out = [
+            self.pairs(queries, torch.full_like(rows, q), rows) for q in range(queries.shape[0])
+        ]  # V products a query: the launch is not what it costs
+        return torch.stack(out) if out else queries.new_zeros(0, self.size)
+
+    def _tiles(self, queries: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+        step = max(1024, TILE_BYTES // (4 * max(queries.shape[0], 1)))
+        for start in range(0, self.size, step):
+            part = slice(start, min(start + step, self.size))
+            rows = self.vectors[part]
+            if rows.dtype == torch.float16:
+                assert self.scale is not None
+                rows = (rows.double() * self.scale[part, None]).float()
+            product = (rows @ queries[0])[None] if queries.shape[0] == 1 else queries @ rows.T
+            tile = 1.0 - product
+            if self.hidden is not None:
+                tile.masked_fill_(self.hidden[part], torch.inf)
+            yield part, tile
+
+    def _propose(
+        self, queries: torch.Tensor, take: int, allowed: torch.Tensor | None, allowed_row: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The `take` rows of smallest approximate distance, ascending; -1 and +inf where there are fewer."""
+        best: tuple[torch.Tensor, torch.Tensor] | None = None
+        for part, tile in self._tiles(queries):
+            if allowed is not None and allowed_row is not None:
+                shut = ~allowed[:, part][allowed_row.clamp(min=0).long()] & (allowed_row >= 0)[:, None]
+                tile.masked_fill_(shut, torch.inf)
+            distance, row = tile.topk(min(take, tile.shape[1]), dim=1, largest=False)
+            row = row.int() + part.start
+            if best is not None:
+                distance, row = torch.cat([best[0], distance], 1), torch.cat([best[1], row], 1)
+                distance, order = distance.topk(min(take, distance.shape[1]), dim=1, largest=False)
+                row = row.gather(1, order)
+            best = (distance, row)
+        assert best is not None
+        return torch.where(torch.isfinite(best[0]), best[1], -1), best[0]
+
+    def _exact(self, queries: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
+        query = torch.arange(queries.shape[0], dtype=torch.int32, device=queries.device)
+        pairs = pair_distances(
+            queries, self.vectors, query.repeat_interleave(near.shape[1]), near.clamp(min=0).flatten(), self.scale
+        )
+        return pairs.view(near.shape).masked_fill(near < 0, torch.inf)
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays as .npy files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, value in (("vectors", self.vectors), ("scale", self.scale), ("hidden", self.hidden)):
+            if value is not None:
+                np.save(folder / f"{name}.npy", value.cpu().numpy(), allow_pickle=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> "ExactIndex":
+        """Map the arrays of `save`; vectors are read when they are used."""
+
+        def read(name: str) -> torch.Tensor | None:
+            path = folder / f"{name}.npy"
+            # copy on write: torch wants a writable buffer
+            return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False)) if path.exists() else None
+
+        vectors = read("vectors")
+        assert vectors is not None
+        return cls(vectors, read("scale"), read("hidden"))

@@ -1,0 +1,363 @@
+"""Recall: the answers to a batch of queries, a sequence with one entry a query."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from tercet.context import first_triplets, fit_tokens, render_batch
+from tercet.plan import Plan
+from tercet.query import QueryBatch
+from tercet.ranking import Ranking, Status, node_terms
+
+if TYPE_CHECKING:
+    from tercet.why import Why
+
+
+@dataclass(frozen=True)
+class Triplet:
+    """One ranked fact."""
+
+    source: str
+    relation: str
+    target: str
+    score: float
+    edge: int  # row of the graph's edges
+    edge_id: str | None
+    edge_text: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Queries of a batch that were retrieved together."""
+
+    place: torch.Tensor  # (n,) int64 their positions in the batch
+    plan: Plan
+    queries: torch.Tensor  # (n, D)
+    ranking: Ranking
+
+
+@dataclass(eq=False)
+class Recall(Sequence["Result"]):
+    """The results of `Engine.recall`; tensors stay on the device until text or tables are asked for."""
+
+    queries: QueryBatch
+    groups: list[Group]
+    timings: dict[str, float]  # seconds by stage, summed over the groups
+    max_context_tokens: int | None = None
+    count_tokens: Callable[[list[str]], Sequence[int]] | None = None
+    why_: Callable[..., "Why"] | None = None
+    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @overload
+    def __getitem__(self, index: int) -> "Result": ...
+    @overload
+    def __getitem__(self, index: slice) -> list["Result"]: ...
+    def __getitem__(self, index: int | slice) -> "Result | list[Result]":
+        if isinstance(index, slice):
+            return [Result(self, i) for i in range(*index.indices(len(self)))]
+        at = index + len(self) if index < 0 else index
+        if not 0 <= at < len(self):
+            raise IndexError(f"query {index} of {len(self)}")
+        return Result(self, at)
+
+    def __iter__(self) -> Iterator["Result"]:
+        return (Result(self, i) for i in range(len(self)))
+
+    @property
+    def edges(self) -> torch.Tensor:
+        """(B, k) int32 edge rows, -1 where there is none."""
+        return self._gathered("edge", -1)
+
+    @property
+    def scores(self) -> torch.Tensor:
+        """(B, k) float64, NaN where there is none."""
+        scores = self._gathered("score", torch.inf)
+        return scores.masked_fill(self.edges < 0, torch.nan)
+
+    @property
+    def distances(self) -> torch.Tensor:
+        """(B, k, 3) float32 raw distances of source, target and relation, +inf where nothing matched."""
+        return self._gathered("distance", torch.inf)
+
+    @property
+    def status(self) -> list[str]:
+        """(B,) names of `Status`."""
+        return [Status(int(s)).name for s in self._host("status", int(Status.failed))]
+
+    def texts(self) -> list[str]:
+        """The context text of every query."""
+        return self._rendered()[0].to_pylist()
+
+    def to_arrow(self) -> pa.Table:
+        """One row a triplet: query, rank, source, relation, target, score, the three distances, edge id and text."""
+        edge = self._host("edge", -1)
+        query, rank = np.nonzero(edge >= 0)
+        rows = edge[query, rank]
+        distance = self._host("distance", np.inf)[query, rank]
+        source, relation, target, edge_id, edge_text = self._display(rows, query)
+        return pa.table(
+            {
+                "query": pa.array(query.astype(np.int32)),
+                "rank": pa.array(rank.astype(np.int32)),
+                "source": source,
+                "relation": relation,
+                "target": target,
+                "score": pa.array(self._host("score", np.inf)[query, rank]),
+                "source_distance": pa.array(distance[:, 0]),
+                "target_distance": pa.array(distance[:, 1]),
+                "relation_distance": pa.array(distance[:, 2]),
+                "edge_id": edge_id,
+                "edge_text": edge_text,
+            }
+        )
+
+    def to_pandas(self) -> Any:
+        """`to_arrow` as a pandas frame."""
+        return self.to_arrow().to_pandas()
+
+    def _gathered(self, name: str, fill: float) -> torch.Tensor:
+        if name not in self._cache:
+            parts = [getattr(g.ranking, name) for g in self.groups]
+            width = max((p.shape[1] for p in parts if p.dim() > 1), default=0)
+            like = parts[0] if parts else torch.zeros(0, 0, 3)[..., : 3 if name == "distance" else None]
+            tail = () if like.dim() == 1 else (width, *like.shape[2:])
+            out = torch.full((len(self), *tail), fill, dtype=like.dtype, device=like.device)
+            for g, part in zip(self.groups, parts, strict=True):
+                if part.dim() == 1:
+                    out[g.place.to(out.device)] = part
+                else:
+                    out[g.place.to(out.device), : part.shape[1]] = part
+            self._cache[name] = out
+        return self._cache[name]
+
+    def _host(self, name: str, fill: float) -> np.ndarray:
+        key = f"{name}@host"
+        if key not in self._cache:
+            self._cache[key] = self._gathered(name, fill).cpu().numpy()  # the one copy to the host
+        return self._cache[key]
+
+    def _group(self, query: int) -> tuple[Group, int] | None:
+        if "group" not in self._cache:
+            where = np.full((len(self), 2), -1, np.int64)
+            for i, g in enumerate(self.groups):
+                where[g.place.cpu().numpy()] = np.stack([np.full(len(g.place), i), np.arange(len(g.place))], 1)
+            self._cache["group"] = where
+        group, row = self._cache["group"][query]
+        return None if group < 0 else (self.groups[group], int(row))
+
+    def _display(self, rows: np.ndarray, query: np.ndarray) -> list[pa.Array]:
+        """source id, relation, target id, edge id and edge text of ranked edges; groups may use graphs of their own."""
+        out: list[pa.Array] = []
+        pieces = self._by_graph(query)
+        for graph, inside in pieces:
+            ids, picked = graph.ids, rows[inside]
+            ends = [x.cpu().numpy()[picked] for x in (graph.source, graph.target)]
+            labels = graph.relation_column.take(pa.array(picked)).cast(pa.large_string())
+            columns = [
+                ids.take(pa.array(ends[0])), labels, ids.take(pa.array(ends[1])),
+                *(graph.edges.column(c).combine_chunks().take(pa.array(picked)) for c in ("id", "edge_text")),
+            ]  # fmt: skip
+            out.append(pa.table(dict(zip("abcde", columns, strict=True))))
+        if not out:
+            return [pa.array([], pa.large_string())] * 5
+        if len(out) == 1:
+            return [c.combine_chunks() for c in out[0].columns]
+        order = np.argsort(np.concatenate([inside for _, inside in pieces]), kind="stable")
+        joined = pa.concat_tables(out).take(pa.array(order))
+        return [c.combine_chunks() for c in joined.columns]
+
+    def _by_graph(self, query: np.ndarray) -> list[tuple[Any, np.ndarray]]:
+        """Positions of triplets, by the graph that their queries were answered from."""
+        self._group(0) if len(self) else None
+        group = self._cache["group"][query, 0] if len(self) else np.zeros(0, np.int64)
+        graphs: dict[int, tuple[Any, list[int]]] = {}
+        for i, g in enumerate(self.groups):
+            graphs.setdefault(id(g.plan.graph), (g.plan.graph, []))[1].append(i)
+        return [(graph, np.flatnonzero(np.isin(group, members))) for graph, members in graphs.values()]
+
+    def _rendered(self) -> tuple[pa.Array, np.ndarray]:
+        """Texts of all queries, and how many triplets each of them holds."""
+        if "text" not in self._cache:
+            edge = self._host("edge", -1)
+            texts: list[str | None] = [""] * len(self)
+            kept = (edge >= 0).sum(axis=1) if edge.ndim == 2 else np.zeros(len(self), np.int64)
+            arrays: list[tuple[np.ndarray, pa.Array]] = []
+            self._group(0) if len(self) else None
+            seen: dict[int, tuple[Any, list[int]]] = {}
+            for i, g in enumerate(self.groups):
+                seen.setdefault(id(g.plan.graph), (g.plan.graph, []))[1].append(i)
+            for graph, members in seen.values():
+                queries = np.flatnonzero(np.isin(self._cache["group"][:, 0], members))
+                text, count = self._render(graph, edge[queries])
+                kept[queries] = count
+                arrays.append((queries, text))
+            if len(arrays) == 1 and len(arrays[0][0]) == len(self):
+                column = arrays[0][1]
+            else:
+                for queries, text in arrays:
+                    for q, t in zip(queries, text.to_pylist(), strict=True):
+                        texts[q] = t
+                column = pa.array(texts, pa.large_string())
+            self._cache["text"] = (column, kept)
+        return self._cache["text"]
+
+    def _render(self, graph: Any, edge: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+        present = edge >= 0
+        indptr = np.zeros(len(edge) + 1, np.int64)
+        np.cumsum(present.sum(axis=1), out=indptr[1:])
+        rows = edge[present].astype(np.int64)
+        source, target = (x.cpu().numpy()[rows] for x in (graph.source, graph.target))
+        text = graph.text_columns
+        kept = np.diff(indptr)
+        if self.max_context_tokens is not None:
+            kept = fit_tokens(
+                *text, source, target, rows, indptr, max_tokens=self.max_context_tokens, counter=self.count_tokens,
+                relation_name=graph.relationship_name,
+            )  # fmt: skip
+            inside, indptr = first_triplets(indptr, kept)
+            source, target, rows = source[inside], target[inside], rows[inside]
+        return render_batch(
+            *text, source, target, rows, indptr, relation_name=graph.relationship_name
+        ), np.asarray(kept)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The answer to one query."""
+
+    recall: Recall
+    place: int
+
+    @property
+    def query(self) -> str | None:
+        return self.recall.queries.text[self.place]
+
+    @property
+    def error(self) -> str | None:
+        """What is wrong with the query, when its status is `failed`."""
+        return self.recall.queries.errors.get(self.place)
+
+    @property
+    def status(self) -> str:
+        return self.recall.status[self.place]
+
+    @property
+    def edges(self) -> np.ndarray:
+        """(n,) int32 edge rows, best first."""
+        row = self.recall._host("edge", -1)[self.place]
+        return row[row >= 0]
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(n,) float64, ascending."""
+        return self.recall._host("score", np.inf)[self.place][: len(self.edges)]
+
+    @property
+    def distances(self) -> np.ndarray:
+        """(n, 3) float32 raw distances of source, target and relation; +inf where nothing matched."""
+        return self.recall._host("distance", np.inf)[self.place][: len(self.edges)]
+
+    @property
+    def triplets(self) -> list[Triplet]:
+        edges = self.edges
+        columns = self.recall._display(edges.astype(np.int64), np.full(len(edges), self.place))
+        source, relation, target, edge_id, edge_text = (c.to_pylist() for c in columns)
+        rows = zip(source, relation, target, self.scores.tolist(), edges.tolist(), edge_id, edge_text, strict=True)
+        return [Triplet(s, r or "", t, *rest) for s, r, t, *rest in rows]
+
+    @property
+    def text(self) -> str:
+        """The context text; empty when nothing was found."""
+        return self.recall._rendered()[0][self.place].as_py()
+
+    @property
+    def dropped(self) -> list[Triplet]:
+        """Ranked triplets that `max_context_tokens` left out of the text."""
+        return self.triplets[int(self.recall._rendered()[1][self.place]) :]
+
+    @property
+    def seeds(self) -> list[tuple[str, float]]:
+        """(node id, distance) of the candidates that the search found, nearest first."""
+        found = self.recall._group(self.place)
+        if found is None:
+            return []
+        group, row = found
+        hits, graph = group.ranking.candidates, group.plan.graph
+        part = slice(int(hits.indptr[row]), int(hits.indptr[row + 1]))
+        node, distance = hits.element[part].cpu().numpy(), hits.nearest[part].cpu().numpy()
+        order = np.lexsort((node, distance))
+        order = order[(node[order] < graph.num_nodes) & np.isfinite(distance[order])]
+        return list(zip(graph.ids.take(pa.array(node[order])).to_pylist(), distance[order].tolist(), strict=True))
+
+    def explain(self) -> dict[str, Any]:
+        """Every part of every score, and what happened on the way.
+
+        Returns:
+            status, timings (seconds of the whole batch by stage), counts (candidates, taken, available, truncated) and
+            for each triplet its parts: id, raw distance, effective distance, weights, matched collection, rank there.
+        """
+        found = self.recall._group(self.place)
+        head = {"query": self.query, "status": self.status, "error": self.error, "timings": dict(self.recall.timings)}
+        if found is None:
+            return {**head, "counts": {"candidates": 0, "taken": 0, "available": 0, "truncated": 0}, "triplets": []}
+        group, row = found
+        ranking, taken = group.ranking, len(self.edges)
+        available = int(ranking.available[row])
+        counts = {
+            "candidates": len(self.seeds), "taken": taken, "available": available,
+            "truncated": max(available - taken, 0), "dropped_from_text": len(self.dropped),
+        }  # fmt: skip
+        parts = [self._parts(group, row, i) for i in range(taken)]
+        triplets = [
+            {"source": t.source, "relation": t.relation, "target": t.target, "score": t.score, "parts": p}
+            for t, p in zip(self.triplets, parts, strict=True)
+        ]
+        return {**head, "counts": counts, "triplets": triplets}
+
+    def why(self, *, edge: Any = None, node: Any = None) -> "Why":
+        """Why an edge or a node did not come back; see `Engine.why`."""
+        assert self.recall.why_ is not None
+        return self.recall.why_(self.place, edge=edge, node=node)
+
+    def _parts(self, group: Group, row: int, rank: int) -> dict[str, dict[str, Any]]:
+        from tercet_kernels.effective import effective
+
+        plan, ranking = group.plan, group.ranking
+        graph, edge = plan.graph, int(ranking.edge[row, rank])
+        out: dict[str, dict[str, Any]] = {}
+        for i, (name, bound, hits) in enumerate(
+            (("source", plan.node_bound, ranking.nodes), ("target", plan.node_bound, ranking.nodes),
+             ("relation", plan.relation_bound, ranking.relations))
+        ):  # fmt: skip
+            slot, distance = int(ranking.slot[row, rank, i]), ranking.distance[row, rank, i]
+            which = int(hits.collection[slot]) if slot >= 0 else -1
+            part: dict[str, Any] = {"distance": float(distance) if slot >= 0 else None}
+            if name == "relation":
+                s = plan.scoring
+                weights = {"importance": float(graph.edge_importance[edge]), "feedback": float(graph.edge_feedback[edge])}
+                term = effective(
+                    distance.double()[None], weights["importance"], weights["feedback"], influence=s.influence,
+                    penalty=s.penalty, cliff=s.cliff,
+                )  # fmt: skip
+            else:
+                node = (graph.source if name == "source" else graph.target)[edge]
+                weights = {"importance": float(graph.importance[node]), "feedback": float(graph.feedback[node])}
+                if plan.scoring.personal is not None and not torch.isnan(plan.scoring.personal[node]):
+                    weights["personal"] = float(plan.scoring.personal[node])
+                term = node_terms(plan, node[None], distance[None])
+            part |= {"effective": float(term[0]), **weights}
+            part["collection"] = bound[which].collection.name if which >= 0 else None
+            rank_there = int(hits.rank[slot]) if slot >= 0 else -1
+            part["rank"] = rank_there if rank_there >= 0 else None
+            out[name] = part
+        return out
+
+    def __repr__(self) -> str:
+        return f"Result({self.query!r}, {self.status}, {len(self.edges)} triplets)"

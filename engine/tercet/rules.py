@@ -1,0 +1,40 @@
+"""Modes as named settings: what differs between Tercet's own rules and those of another library."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tercet.errors import InvalidArgument
+
+Projection = Literal["induced", "incident", "full", "nodeset", "neighborhood"]
+PROJECTIONS = ("induced", "incident", "full", "nodeset", "neighborhood")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One mode. Stages read single fields of it; none of them knows the mode's name."""
+
+    name: str
+    admit: Literal["both", "either"]  # ends of an edge that must be matched
+    combine: Literal["best", "last"]  # which of several hits on one element counts
+    cliff: bool  # feedback and personal weights: Cognee's rule with its jumps, or the smooth one
+    fallback: Literal["none", "full"]  # what an empty fragment becomes
+    batch_limit: bool  # wide_search_top_k holds for lists of queries too
+    scoped_limit: bool  # ... and together with node_name
+    unknown_owners: Literal["refuse", "keep"]  # collection rows whose owner isn't in the graph
+    blank: Literal["fail", "raise"]  # a bad query fails alone, or the call is refused
+
+
+NATIVE = Rules("native", "both", "best", False, "none", True, True, "refuse", "fail")
+COGNEE = Rules("cognee", "either", "last", True, "full", False, False, "keep", "raise")
+MODES = {rules.name: rules for rules in (NATIVE, COGNEE)}
+
+
+def rules_of(mode: str) -> Rules:
+    """The rules of a mode.
+
+    Raises:
+        InvalidArgument: unknown mode.
+    """
+    if mode not in MODES:
+        raise InvalidArgument(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}")
+    return MODES[mode]

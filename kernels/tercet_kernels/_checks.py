@@ -1,0 +1,60 @@
+"""Checks at the public doors of the kernels: name, shape, dtype, device."""
+
+import torch
+
+from tercet_kernels._types import EdgeRule, NodeHits, RelationHits, Topology
+
+
+def check(
+    name: str, tensor: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.dtype, device: torch.device
+) -> None:
+    """Refuse a tensor that isn't of this shape (None: any size), dtype and device.
+
+    Raises:
+        ValueError: names the argument, what was expected and what was got.
+    """
+    fits = tensor.dim() == len(shape) and all(
+        want is None or want == got for want, got in zip(shape, tensor.shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise ValueError(f"{name}: expected shape {wanted}, got {tuple(tensor.shape)}")
+    if tensor.dtype != dtype:
+        raise ValueError(f"{name}: expected {dtype}, got {tensor.dtype}")
+    if tensor.device != device:
+        raise ValueError(f"{name}: expected a tensor on {device}, got {tensor.device}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name}: expected a contiguous tensor")
+
+
+def check_node_hits(topology: Topology, hits: NodeHits) -> None:
+    """Refuse hits that differ from `NodeHits` or lie on another device than the graph."""
+    device = topology.source.device
+    check("hits.indptr", hits.indptr, (None,), torch.int64, device)
+    check("hits.node", hits.node, (None,), torch.int32, device)
+    check("hits.term", hits.term, (hits.node.shape[0],), torch.float64, device)
+
+
+def check_scoring(
+    topology: Topology, queries: int, missing: torch.Tensor, relations: RelationHits, rule: EdgeRule, k: int
+) -> None:
+    """Refuse what the scores of a query's edges are made of when it differs from the types' contracts."""
+    device = topology.source.device
+    check("missing", missing, (topology.num_nodes,), torch.float64, device)
+    check("relations.indptr", relations.indptr, (queries + 1,), torch.int64, device)
+    check("relations.key", relations.key, (None,), torch.int32, device)
+    check("relations.distance", relations.distance, (relations.key.shape[0],), torch.float32, device)
+    check_rule(topology, rule)
+    check_k(k)
+
+
+def check_rule(topology: Topology, rule: EdgeRule) -> None:
+    """Refuse weights that aren't one number an edge."""
+    for name, weight in (("rule.importance", rule.importance), ("rule.feedback", rule.feedback)):
+        check(name, weight, topology.source.shape, torch.float64, topology.source.device)
+
+
+def check_k(k: int) -> None:
+    """Refuse a number of results below 1."""
+    if k < 1:
+        raise ValueError(f"k: expected at least 1, got {k}")

@@ -1,0 +1,72 @@
+"""Cosine distances of chosen (query, row) pairs by one fixed-order formula, the same bits on every device.
+
+Products of two float32 values are exact in float64; they are added in 16 lanes (element i to lane i mod 16, in order)
+and the lanes are folded in halves. No step depends on batch size, position, tile or thread count.
+"""
+
+import torch
+
+from tercet_kernels._checks import check
+from tercet_kernels._triton import has_triton
+from tercet_kernels.cosine import cpu, reference
+
+GATHER_ROWS = 1 << 16  # float16 rows widened at a time
+
+
+def pair_distances(
+    queries: torch.Tensor,
+    vectors: torch.Tensor,
+    query: torch.Tensor,
+    row: torch.Tensor,
+    scale: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """1 - cosine of each pair, in [0, 2].
+
+    Args:
+        queries: (B, D) float32, unit norm.
+        vectors: (V, D) float32 unit norm, or float16 of any norm with `scale`.
+        query: (P,) int32 in [0, B).
+        row: (P,) int32 in [0, V).
+        scale: (V,) float64, the reciprocal norms of the rows; None means 1.
+
+    Returns:
+        (P,) float32, rounded once from float64 and clamped to [0, 2].
+
+    Raises:
+        ValueError: a shape, dtype or device differs from the above.
+    """
+    device = queries.device
+    check("queries", queries, (None, None), torch.float32, device)
+    check("query", query, (None,), torch.int32, device)
+    check("row", row, (query.shape[0],), torch.int32, device)
+    dtype = torch.float16 if vectors.dtype == torch.float16 else torch.float32
+    check("vectors", vectors, (None, queries.shape[1]), dtype, device)
+    if scale is not None:
+        check("scale", scale, (vectors.shape[0],), torch.float64, device)
+    use_triton = queries.is_cuda and has_triton()
+    if device.type != "cpu" and not use_triton:
+        return reference.pair_distances(queries, vectors, query, row, scale)
+    out = torch.empty(query.shape[0], dtype=torch.float32, device=device)
+    if use_triton:
+        from tercet_kernels.cosine import cuda
+
+        cuda.pair_distances(queries, vectors, query, row, scale, out)
+        return out
+    if dtype == torch.float32:
+        cpu.pair_distances(
+            queries.numpy(), vectors.numpy(), query.numpy(), row.numpy(),
+            (torch.ones(1, dtype=torch.float64) if scale is None else scale).numpy(), scale is not None, out.numpy(),
+        )  # fmt: skip
+        return out
+    for start in range(0, query.shape[0], GATHER_ROWS):
+        part = slice(start, start + GATHER_ROWS)
+        chosen = row[part].long()
+        wide = vectors[chosen].float()
+        local = torch.arange(len(chosen), dtype=torch.int32)
+        out[part] = pair_distances(queries, wide, query[part], local, None if scale is None else scale[chosen])
+    return out
+
+
+def norms(vectors: torch.Tensor) -> torch.Tensor:
+    """(V,) float64 Euclidean norms of (V, D) float32 or float16 rows, in the same fixed order."""
+    return reference.norms(vectors)

@@ -1,0 +1,44 @@
+"""Fragment, scores and top-k in one pass on the CPU: the fragment is never written down.
+
+The same result, bit for bit, as `triplet_topk(fragment(...))`, which is its reference.
+"""
+
+import torch
+
+from tercet_kernels._checks import check_node_hits, check_scoring
+from tercet_kernels._threads import threads
+from tercet_kernels._types import EdgeRule, NodeHits, RelationHits, Top, Topology
+from tercet_kernels.fragment import fragment
+from tercet_kernels.fragment_topk import cpu
+from tercet_kernels.triplet_topk import empty, triplet_topk
+
+
+def fragment_topk(
+    topology: Topology,
+    hits: NodeHits,
+    missing: torch.Tensor,
+    relations: RelationHits,
+    rule: EdgeRule,
+    k: int,
+    *,
+    either: bool = False,
+) -> Top:
+    """The best k edges among those that each query's hits admit; see `fragment` and `triplet_topk`.
+
+    Off the CPU the two stages run one after the other.
+
+    Raises:
+        ValueError: k is below 1, or a shape, dtype or device differs from the types' contracts.
+    """
+    if hits.node.device.type != "cpu":
+        return triplet_topk(topology, fragment(topology, hits, either=either), hits, missing, relations, rule, k)
+    check_node_hits(topology, hits)
+    check_scoring(topology, hits.indptr.shape[0] - 1, missing, relations, rule, k)
+    top = empty(hits.indptr.shape[0] - 1, k, hits.node.device)
+    cpu.fragment_topk(
+        *(x.numpy() for x in (
+            *topology[:-1], *hits, missing, *relations, rule.importance, rule.feedback)),
+        topology.num_keys, rule.influence, rule.penalty, rule.cliff, either, *(x.numpy() for x in top),
+        threads(top.available),
+    )  # fmt: skip
+    return top

@@ -1,0 +1,1 @@
+"""A bounded max-heap of scored edges, shared by the Numba kernels that rank."""

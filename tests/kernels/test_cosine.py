@@ -1,0 +1,146 @@
+import numpy as np
+import pytest
+import torch
+from tercet_kernels import cosine
+from tercet_kernels.cosine import norms, pair_distances, reference
+
+from tests.kernels.cases import assert_same
+
+SIZES = [0, 1, 63, 64, 65, 1000]
+
+
+def plain_loop(example: dict, scale: torch.Tensor | None = None) -> list[float]:
+    """The formula in Python floats, element by element."""
+    queries, vectors = example["queries"].tolist(), example["vectors"].tolist()
+    out = []
+    for q, r in zip(example["query"].tolist(), example["row"].tolist(), strict=True):
+        lanes = [0.0] * 16
+        for i, (x, y) in enumerate(zip(queries[q], vectors[r], strict=True)):
+            lanes[i % 16] += x * y
+        while len(lanes) > 1:
+            half = len(lanes) // 2
+            lanes = [lanes[i] + lanes[half + i] for i in range(half)]
+        product = lanes[0] if scale is None else lanes[0] * float(scale[r])
+        out.append(float(np.float32(min(max(1.0 - product, 0.0), 2.0))))
+    return out
+
+
+def halved(example: dict) -> tuple[dict, torch.Tensor]:
+    """The same rows in float16, not of unit norm, with their reciprocal norms."""
+    vectors = (example["vectors"] * 3).half()
+    return example | {"vectors": vectors}, 1 / norms(vectors)
+
+
+@pytest.mark.parametrize("dimension", [1, 15, 16, 17, 64, 384])
+def test_has_the_bits_of_a_plain_loop(device: str, dimension: int) -> None:
+    example = reference.example(40, dimension, seed=dimension, device=device)
+    assert pair_distances(**example).tolist() == plain_loop(example)
+    narrow, scale = halved(example)
+    assert pair_distances(**narrow, scale=scale).tolist() == plain_loop(narrow, scale)
+
+
+@pytest.mark.parametrize("pairs", SIZES)
+def test_equals_the_reference(device: str, pairs: int) -> None:
+    example = reference.example(pairs, 33, seed=pairs, device=device)
+    assert_same([pair_distances(**example)], [reference.pair_distances(**example)])
+    narrow, scale = halved(example)
+    assert_same([pair_distances(**narrow, scale=scale)], [reference.pair_distances(**narrow, scale=scale)])
+
+
+@pytest.mark.parametrize("dimension", [1, 16, 37])
+@pytest.mark.parametrize("pairs", [0, 1, 32, 65])
+def test_triton_form_equals_the_reference(triton_device: str, triton_form, pairs: int, dimension: int) -> None:
+    form = triton_form("cosine")
+    example = reference.example(pairs, dimension, seed=pairs, device=triton_device)
+    narrow, scale = halved(example)
+    for case, by in ((example, None), (narrow, None), (narrow, scale)):
+        out = torch.empty(pairs, dtype=torch.float32, device=triton_device)
+        form.pair_distances(*case.values(), by, out)
+        assert_same([out], [reference.pair_distances(**case, scale=by)])
+
+
+def test_triton_form_clamps_and_keeps_nan(triton_device: str, triton_form) -> None:
+    queries = torch.tensor([[1.0, 0.0], [torch.nan, 0.0]], device=triton_device)
+    vectors = torch.tensor([[1.5, 0.0], [-1.5, 0.0], [1.0, 0.0]], device=triton_device)
+    query = torch.tensor([0, 0, 0, 1], dtype=torch.int32, device=triton_device)
+    row = torch.tensor([0, 1, 2, 2], dtype=torch.int32, device=triton_device)
+    out = torch.empty(4, device=triton_device)
+    triton_form("cosine").pair_distances(queries, vectors, query, row, None, out)
+    assert_same([out], [torch.tensor([0.0, 2.0, 0.0, torch.nan])])
+
+
+def test_triton_form_is_launched_without_fused_multiply_add(triton_device: str, triton_form, monkeypatch) -> None:
+    form, options = triton_form("cosine"), {}
+    monkeypatch.setattr(form, "pair_distances_kernel", {(1,): lambda *args, **given: options.update(given)})
+    example = reference.example(3, 4, device=triton_device)
+    form.pair_distances(*example.values(), None, torch.empty(3, device=triton_device))
+    assert options["enable_fp_fusion"] is False
+
+
+def test_is_near_numpy(device: str) -> None:
+    example = reference.example(500, 384, device=device)
+    x, y = (example[a][example[b].long()].cpu().double().numpy() for a, b in (("queries", "query"), ("vectors", "row")))
+    want = 1 - (x * y).sum(1) / (np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1))
+    np.testing.assert_allclose(pair_distances(**example).cpu().numpy(), want, rtol=0, atol=1e-6)
+
+
+def test_is_the_same_alone_permuted_and_swapped(device: str) -> None:
+    example = reference.example(300, 50, device=device)
+    queries, vectors, query, row = example.values()
+    got = pair_distances(**example)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0)).to(device)
+    assert_same([pair_distances(queries, vectors, query[order], row[order])], [got[order]])
+    for i in (0, 17, 299):
+        alone = pair_distances(queries[query[i] :][:1], vectors, torch.zeros_like(query[:1]), row[i : i + 1])
+        assert_same([alone], [got[i : i + 1]])
+    assert_same([pair_distances(vectors, queries, row, query)], [got])
+
+
+def test_does_not_depend_on_the_size_of_its_steps(device: str, monkeypatch) -> None:
+    example, scale = halved(reference.example(100, 20, device=device))
+    got, want = pair_distances(**example, scale=scale), reference.pair_distances(**example, scale=scale)
+    monkeypatch.setattr(cosine, "GATHER_ROWS", 7)
+    monkeypatch.setattr(reference, "ROWS", 9)
+    assert_same([pair_distances(**example, scale=scale), reference.pair_distances(**example, scale=scale)], [got, want])
+    assert_same([got], [want])
+
+
+def test_stays_within_0_and_2(device: str) -> None:
+    row = torch.nn.functional.normalize(torch.randn(1, 384, generator=torch.Generator().manual_seed(1)), dim=1).to(device)
+    vectors = torch.cat([row, -row, 1.001 * row, -1.001 * row])
+    got = pair_distances(row, vectors, *(torch.tensor(x, dtype=torch.int32, device=device) for x in ([0] * 4, range(4))))
+    np.testing.assert_allclose(got.cpu().numpy(), [0, 2, 0, 2], rtol=0, atol=1e-6)
+    assert got[2] == 0
+    assert got[3] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("queries", lambda x: x.double()),
+        ("queries", lambda x: x[0]),
+        ("queries", lambda x: x.T.contiguous().T),
+        ("vectors", lambda x: x.double()),
+        ("vectors", lambda x: x[:, 1:]),
+        ("query", lambda x: x.long()),
+        ("row", lambda x: x[1:]),
+        ("row", lambda x: x.long()),
+        ("scale", lambda x: x.float()),
+        ("scale", lambda x: x[1:]),
+    ],
+)
+def test_refuses_other_shapes_and_dtypes(device: str, name: str, change) -> None:
+    example = reference.example(5, 8, device=device)
+    example["scale"] = torch.ones(50, dtype=torch.float64, device=device)
+    with pytest.raises(ValueError, match=f"^{name}: expected"):
+        pair_distances(**example | {name: change(example[name])})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_norms_are_those_of_numpy(device: str, dtype: torch.dtype) -> None:
+    vectors = torch.randn(70, 37, generator=torch.Generator().manual_seed(0)).to(dtype).to(device)
+    vectors[3] = 0
+    want = np.linalg.norm(vectors.cpu().double().numpy(), axis=1)
+    np.testing.assert_allclose(norms(vectors).cpu().numpy(), want, rtol=1e-14)
+    assert norms(vectors[:0]).shape == (0,)
+    assert_same([norms(vectors[5:6])], [norms(vectors)[5:6]])

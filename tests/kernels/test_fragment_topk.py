@@ -1,0 +1,95 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tercet_kernels.fragment import fragment
+from tercet_kernels.fragment.reference import fragment as plain_fragment
+from tercet_kernels.fragment_topk import cpu, fragment_topk
+from tercet_kernels.triplet_topk import empty, triplet_topk
+from tercet_kernels.triplet_topk import reference as triplets
+
+from tests.kernels.cases import assert_same, to
+from tests.kernels.test_triplet_topk import alone, moved, scored, with_rule
+
+BOTH_AND_EITHER = pytest.mark.parametrize("either", [False, True])
+
+
+def without_fragment(case: dict) -> dict:
+    return {name: part for name, part in case.items() if name != "fragment"}
+
+
+@given(drawn=scored(), k=st.integers(1, 16))
+@settings(max_examples=40, deadline=None, derandomize=True)
+@BOTH_AND_EITHER
+def test_equals_its_two_stages(drawn: tuple, k: int, either: bool) -> None:
+    parts = drawn[1]
+    parts["fragment"] = fragment(parts["topology"], parts["hits"], either=either)
+    assert_same(fragment_topk(**without_fragment(parts), k=k, either=either), triplet_topk(**parts, k=k))
+
+
+@pytest.mark.parametrize(("influence", "cliff"), [(0.0, False), (0.3, False), (0.3, True)])
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
+@BOTH_AND_EITHER
+def test_equals_the_reference(device: str, size: int, influence: float, cliff: bool, either: bool) -> None:
+    case = triplets.example(5, nodes=max(size, 1), edges=size, hits=max(size // 2, 1), seed=size, device=device)
+    case = with_rule(case, influence, cliff)
+    case["fragment"] = plain_fragment(case["topology"], case["hits"], either)
+    for k in (1, 10, 300):
+        got = fragment_topk(**without_fragment(case), k=k, either=either)
+        assert_same(got, triplets.triplet_topk(**case, k=k))
+
+
+@BOTH_AND_EITHER
+def test_triton_forms_in_turn_equal_the_cpu_form(triton_device: str, triton_form, monkeypatch, either: bool) -> None:
+    first, second = triton_form("fragment"), triton_form("triplet_topk")
+    monkeypatch.setattr(first, "BLOCK", dict.fromkeys(first.BLOCK, (4, 16)))
+    case = triplets.example(3, nodes=12, edges=60, hits=5)
+    want = fragment_topk(**without_fragment(case), k=7, either=either)
+    case = moved(case, triton_device)
+    case["fragment"] = first.fragment(case["topology"], case["hits"], either)
+    assert_same(second.triplet_topk(**case, k=7), want)
+
+
+@BOTH_AND_EITHER
+def test_fewer_results_are_a_prefix_of_more(device: str, either: bool) -> None:
+    case = without_fragment(triplets.example(5, nodes=60, edges=900, hits=30, device=device))
+    most = fragment_topk(**case, k=400, either=either)
+    for k in (1, 7, 64):
+        top = fragment_topk(**case, k=k, either=either)
+        assert_same(top[:3], [column[:, :k] for column in most[:3]])
+        assert_same(top[3:], most[3:])
+
+
+def test_a_query_has_the_same_answer_alone_and_in_any_order(device: str) -> None:
+    case = triplets.example(6, nodes=40, edges=200, hits=10)
+    whole = to(fragment_topk(**without_fragment(moved(case, device)), k=20, either=True), "cpu")
+    for queries in ([5, 3, 0, 1, 4, 2], [4], [2, 2]):
+        part = without_fragment(moved(alone(case, queries), device))
+        got = fragment_topk(**part, k=20, either=True)
+        assert_same([got.edge, got.score, got.available], [x[queries] for x in (whole.edge, whole.score, whole.available)])
+
+
+@BOTH_AND_EITHER
+def test_does_not_depend_on_the_number_of_threads(either: bool) -> None:
+    case = triplets.example(7, nodes=30, edges=200, hits=9)
+    columns = (*case["topology"][:-1], *case["hits"], case["missing"], *case["relations"], *case["rule"][:2])
+    case["fragment"] = plain_fragment(case["topology"], case["hits"], either)
+    for count in (1, 2, 7, 9):
+        top = empty(7, 12, torch.device("cpu"))
+        cpu.fragment_topk(
+            *(x.numpy() for x in columns), case["topology"].num_keys, *case["rule"][2:], either,
+            *(x.numpy() for x in top), count,
+        )  # fmt: skip
+        assert_same(top, triplets.triplet_topk(**case, k=12))
+
+
+def test_refuses_what_its_stages_refuse(device: str) -> None:
+    case = without_fragment(triplets.example(device=device))
+    for group, field in (("hits", "node"), ("relations", "key"), ("rule", "importance")):
+        wrong = case[group]._replace(**{field: getattr(case[group], field).to(torch.int16)})
+        with pytest.raises(ValueError, match=rf"^{group}\.{field}: expected"):
+            fragment_topk(**case | {group: wrong}, k=1)
+    with pytest.raises(ValueError, match=r"^missing: expected"):
+        fragment_topk(**case | {"missing": case["missing"].float()}, k=1)
+    with pytest.raises(ValueError, match=r"^k: expected at least 1, got -1"):
+        fragment_topk(**case, k=-1)
