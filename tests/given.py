@@ -13,6 +13,7 @@ class GivenIndex:
     distances: torch.Tensor
     kind = "given"
     error = 0.0
+    hides = True
 
     @property
     def size(self) -> int:

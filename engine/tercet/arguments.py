@@ -177,7 +177,9 @@ def _personal(graph: Graph, weights: Mapping[Any, float] | None) -> torch.Tensor
         return None
     rows = graph.rows(list(weights))
     out = np.full(graph.num_nodes, np.nan)
-    values = np.array([float(v) for v in weights.values()])
+    for node, value in weights.items():
+        _number(f"personal_weights[{node!r}]", value)
+    values = np.array(list(weights.values()), np.float64)
     out[rows[rows >= 0]] = values[rows >= 0]
     return torch.from_numpy(out)
 

@@ -81,28 +81,29 @@ class Collection:
         place = f"collection {name!r}"
         if kind not in ("node", "relation"):
             raise InvalidArgument(f"{place}: kind must be 'node' or 'relation', got {kind!r}")
-        rows = _vectors(place, vectors, texts, encoder, progress)
-        if vectors is None and encoder is not None and fingerprint is None:
-            resolved = resolve_encoder(encoder)
-            fingerprint = None if resolved is None else resolved.fingerprint()
+        made = None if vectors is not None else resolve_encoder(encoder)
+        rows = _vectors(place, vectors, texts, made, progress)
+        if made is not None and fingerprint is None:
+            fingerprint = made.fingerprint()
         owners = _owners(place, owner if owner is not None else (texts if kind == "relation" else None), kind, fold_owner)
         if len(owners) != rows.shape[0]:
             raise InvalidData(f"{place}: {rows.shape[0]} vectors but {len(owners)} owners")
         sets = None if belongs_to_set is None else name_lists(belongs_to_set, f"{place}: belongs_to_set")
+        by_owner = np.arange(len(owners))
         if order == "canonical":
             by_owner = np.asarray(pc.sort_indices(owners)).astype(np.int64)
             if not np.array_equal(by_owner, np.arange(len(by_owner))):
                 rows, owners = rows[torch.from_numpy(by_owner)], owners.take(pa.array(by_owner))
                 if sets is not None:
                     raise InvalidArgument(f"{place}: belongs_to_set goes with order='input'")
-        unit, scale, zero = _unit(place, rows, dtype)
+        unit, scale, zero = _unit(place, rows, dtype, by_owner)
         hidden = torch.from_numpy(np.isin(np.arange(len(owners)), zero)) if len(zero) and zero_vectors == "hide" else None
         if isinstance(fingerprint, str):
             fingerprint = Fingerprint.named(fingerprint, rows.shape[1])
-        made = Collection(name, kind, build_index(index, unit, scale, hidden), owners, zero, fingerprint)
+        out = Collection(name, kind, build_index(index, unit, scale, hidden), owners, zero, fingerprint)
         if sets is not None:
-            made = replace(made, set_names=pc.unique(sets[1]), set_indptr=sets[0], set_member=sets[1])
-        return made
+            out = replace(out, set_names=pc.unique(sets[1]), set_indptr=sets[0], set_member=sets[1])
+        return out
 
     @property
     def size(self) -> int:
@@ -153,17 +154,16 @@ class Collection:
 
 
 def _vectors(
-    place: str, vectors: Any, strings: Any, encoder: Any, progress: Callable[[int], None] | None
+    place: str, vectors: Any, strings: Any, encoder: Encoder | None, progress: Callable[[int], None] | None
 ) -> torch.Tensor:
     if vectors is None:
-        resolved: Encoder | None = resolve_encoder(encoder)
-        if strings is None or resolved is None:
+        if strings is None or encoder is None:
             raise InvalidArgument(f"{place}: expected vectors, or texts and an encoder")
         column = texts(strings, f"{place}: texts")
         if column.null_count:
             first = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
             raise InvalidData(f"{place} row {first}: expected text, got null")
-        return encode_rows(resolved, column.to_pylist(), progress)
+        return encode_rows(encoder, column.to_pylist(), progress)
     rows = vectors if isinstance(vectors, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(_array(place, vectors)))
     if rows.dim() != 2:
         raise InvalidData(f"{place}: expected vectors of shape (V, D), got {tuple(rows.shape)}")
@@ -208,10 +208,15 @@ def _owners(place: str, owner: Any, kind: str, fold_owner: bool) -> pa.LargeStri
     return fold(pc.utf8_trim_whitespace(ids)) if kind == "relation" and fold_owner else ids
 
 
-def _unit(place: str, rows: torch.Tensor, dtype: str) -> tuple[torch.Tensor, torch.Tensor | None, np.ndarray]:
-    """Rows of unit norm (float32), or float16 rows with their reciprocal norms, and which rows are zero."""
+def _unit(
+    place: str, rows: torch.Tensor, dtype: str, given: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor | None, np.ndarray]:
+    """Rows of unit norm (float32), or float16 rows with their reciprocal norms, and which rows are zero.
+
+    `given` (V,) holds the rows' positions in what the caller passed, for the messages.
+    """
     lengths = norms(rows)
-    wrong = torch.nonzero(~torch.isfinite(lengths)).flatten().tolist()
+    wrong = np.sort(given[torch.nonzero(~torch.isfinite(lengths)).flatten().numpy()]).tolist()
     if wrong:
         raise InvalidData(
             f"{place}: {len(wrong)} row{'s' * (len(wrong) > 1)} with values that aren't finite (NaN or infinity), "
@@ -219,8 +224,9 @@ def _unit(place: str, rows: torch.Tensor, dtype: str) -> tuple[torch.Tensor, tor
         )
     zero = torch.nonzero(lengths == 0).flatten().numpy()
     if len(zero):
+        first = int(given[zero].min())
         warnings.warn(
-            f"{place}: {len(zero)} zero vector{'s' * (len(zero) > 1)}, first in row {zero[0]} (they point nowhere)",
+            f"{place}: {len(zero)} zero vector{'s' * (len(zero) > 1)}, first in row {first} (they point nowhere)",
             stacklevel=3,
         )
     divisor = torch.where(lengths == 0, 1.0, lengths)

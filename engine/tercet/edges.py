@@ -54,6 +54,9 @@ def read_edges(
         bad |= unknown
     weights = [read_weight(columns.pop(name, None), f"edge {name}", size, report, bad, check)
                for name in WEIGHT_COLUMNS]  # fmt: skip
+    text_code = np.zeros(size, np.int32)
+    if "edge_text" in columns:
+        text_code = encode(texts(columns["edge_text"], "edges.edge_text"))[0]
     relation, relation_names, edge_text, key, keys = _labels(columns, size, strip)
     edge_id = canonical_ids(columns.pop("id"), "edges.id") if "id" in columns else None
     id_code = encode(edge_id)[0] if edge_id is not None else np.full(size, -1, np.int32)
@@ -63,8 +66,8 @@ def read_edges(
     report.skipped_edges = np.flatnonzero(bad).tolist()
 
     rows = np.flatnonzero(~bad)
-    order = rows[_tie_order(ends[0][rows], relation[rows], ends[1][rows], id_code[rows], key[rows])]
-    rank_of = [ends[0], relation, ends[1], id_code, key]
+    order = rows[_tie_order(ends[0][rows], relation[rows], ends[1][rows], id_code[rows], text_code[rows])]
+    rank_of = [ends[0], relation, ends[1], id_code, text_code]
     if duplicates != "keep":
         first = _first_of_runs([a[order] for a in rank_of], id_code[order])
         _merge_weights(weights, order, first)
@@ -105,9 +108,9 @@ def _mark_repeated_ids(code: np.ndarray, report: ImportReport, bad: np.ndarray) 
 
 
 def _tie_order(
-    source: np.ndarray, relation: np.ndarray, target: np.ndarray, edge_id: np.ndarray, key: np.ndarray
+    source: np.ndarray, relation: np.ndarray, target: np.ndarray, edge_id: np.ndarray, edge_text: np.ndarray
 ) -> np.ndarray:
-    """Rows sorted by (source, relation, target, edge id, key), all of which are ranks of strings."""
+    """Rows sorted by (source, relation, target, edge id, edge text), all of which are ranks of strings."""
     spans = [int(a.max(initial=0)) + 2 for a in (source, relation, target)]
     if np.prod([float(s) for s in spans]) < 2**62:
         packed = (source.astype(np.int64) * spans[1] + (relation + 1)) * spans[2] + target
@@ -115,8 +118,8 @@ def _tie_order(
         ties = packed[order]
         if not (ties[1:] == ties[:-1]).any():
             return order
-        return np.lexsort((key, edge_id, packed))
-    return np.lexsort((key, edge_id, target, relation, source))
+        return np.lexsort((edge_text, edge_id, packed))
+    return np.lexsort((edge_text, edge_id, target, relation, source))
 
 
 def _first_of_runs(ranks: list[np.ndarray], edge_id: np.ndarray) -> np.ndarray:

@@ -210,12 +210,13 @@ class CachedEncoder:
         made = self.encoder.encode(missing)
         with self._lock:
             self.cache.insert(missing, made)
-        if kept.shape[0] == 0 and len(missing) == len(texts):
-            return made
+        if len(kept) and kept.shape[1] != made.shape[1]:
+            raise InvalidData(f"encoder: expected dimension {kept.shape[1]} as before, got {made.shape[1]}")
         place = {text: i for i, text in enumerate(missing)}
         out = torch.empty(len(texts), made.shape[1])
-        out[found] = kept
         out[~found] = made[[place[texts[i]] for i in torch.nonzero(~found).flatten().tolist()]]
+        if len(kept):
+            out[found] = kept
         return out
 
 
@@ -247,7 +248,7 @@ def resolve_encoder(spec: Any, device: str | torch.device = "cpu") -> Encoder | 
     if callable(spec):
         return CallableEncoder(spec)
     raise InvalidArgument(
-        f"encoder: expected a model name, a path, an Encoder or a callable from texts to vectors, got {type(spec).__name__}"
+        f"encoder: expected a model name, a path, an Encoder or a callable, got {type(spec).__name__}"
     )
 
 

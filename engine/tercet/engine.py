@@ -130,6 +130,7 @@ class Engine:
             InvalidArgument: the call itself is wrong.
         """
         begin = time.perf_counter()
+        self._check_matrix(vectors)
         batch = embed(queries, vectors, self.encoder, self.dimension, raise_blank=self.rules.blank == "raise")
         seconds = {"embed": time.perf_counter() - begin}
         args = read_arguments(
@@ -238,6 +239,12 @@ class Engine:
 
         return why
 
+    def _check_matrix(self, vectors: Any) -> None:
+        """Refuse a matrix of another width at once; rows that come one by one fail one by one."""
+        if isinstance(vectors, (torch.Tensor, np.ndarray)) and vectors.ndim == 2 and vectors.shape[0]:
+            for c in self.collections:
+                c.check_queries(vectors.shape[1], None)
+
     def _check_widths(self, fingerprints: bool) -> None:
         widths = {c.dimension for c in self.collections}
         if len(widths) > 1:
@@ -249,7 +256,14 @@ class Engine:
         if self.encoder is not None:
             made = self.encoder.fingerprint()
             for c in self.collections:
-                c.check_queries(self.encoder.dimension, made if fingerprints else None)
+                c.check_queries(self._encoder_width() or c.dimension, made if fingerprints else None)
+
+    def _encoder_width(self) -> int | None:
+        """None for a function that tells its width with the first text only."""
+        try:
+            return self.encoder.dimension if self.encoder is not None else None
+        except InvalidArgument:
+            return None
 
     def __repr__(self) -> str:
         return f"Engine({self.graph!r}, {len(self.collections)} collections, {self.rules.name}, {self.device})"

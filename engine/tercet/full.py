@@ -67,54 +67,63 @@ def _part(
     exact = s.cliff and (s.influence > 0 or s.personal is not None) or plan.max_distance is not None
     rule = EdgeRule(graph.edge_importance, graph.edge_feedback, s.influence, s.penalty, s.cliff)
     if nodes is None or relations is None:
-        distance, error = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
-        keyed, key_error = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)
+        distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
+        keyed, key_error, _ = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)
         error = max(error, key_error)
     else:
-        distance, keyed, error = _scatter(nodes, part, graph.num_nodes), _scatter(relations, part, len(graph.keys) + 1), 0.0
-    matched = torch.isfinite(distance)
-    touched = matched.any(dim=1) | torch.isfinite(keyed).any(dim=1)
-    value = _node_terms(plan, distance, terms)
-    if plan.projection == "induced":
+        distance, keyed = _scatter(nodes, part, graph.num_nodes), _scatter(relations, part, len(graph.keys) + 1)
+        error, complete = 0.0, False
+    matched = torch.ones(1, 1, dtype=torch.bool, device=chosen.device) if complete else torch.isfinite(distance)
+    touched = (matched.any(dim=1) | torch.isfinite(keyed).any(dim=1)) & (graph.num_nodes > 0)
+    value = _node_terms(plan, distance, terms, complete)
+    closed = plan.projection == "induced" and not complete
+    if closed:
         value = value.masked_fill(~matched, torch.inf)
-    shut = None
     if plan.allowed is not None and plan.allowed_row is not None:
         row = plan.allowed_row[part].long()
-        shut = ~plan.allowed[row.clamp(min=0)] & (row >= 0)[:, None]
-        value = value.masked_fill(shut, torch.inf)
+        value = value.masked_fill(~plan.allowed[row.clamp(min=0)] & (row >= 0)[:, None], torch.inf)
+        closed = True
     uniform = _uniform(graph.edge_importance) and _uniform(graph.edge_feedback)
     if uniform and graph.num_edges:
         keyed = effective(
             keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
             penalty=s.penalty, cliff=s.cliff,
         ).float()  # fmt: skip
-    margin = _margin(plan, value, keyed, error)
-    either = matched if plan.projection == "incident" else None
+    margin = _margin(plan, error, count)
+    either = matched.expand(value.shape).contiguous() if plan.projection == "incident" else None
     indptr, edge = edge_filter(
         plan.topology, value.contiguous(), keyed.contiguous(), None if uniform else rule, margin, k, either
     )
-    available = _available(plan, value, either, count)
+    available = _available(plan, value if closed else None, either, count)
     node_hits = _exact_ends(plan, chosen, part, indptr, edge, nodes)
     key_hits = _exact_keys(plan, chosen, part, indptr, edge, relations)
     return Found(indptr, edge, node_hits, key_hits, available, touched)
 
 
 def _node_terms(
-    plan: Plan, distance: torch.Tensor, terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor]
+    plan: Plan,
+    distance: torch.Tensor,
+    terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor],
+    complete: bool,
 ) -> torch.Tensor:
+    """(B, N) float32 approximate terms; overwrites `distance`."""
     s = plan.scoring
     if s.influence > 0 or s.personal is not None:
         every = torch.arange(distance.shape[1], device=distance.device).expand_as(distance)
         return terms(plan, every, distance).float()
-    filled = torch.where(torch.isfinite(distance), distance, torch.full((), s.penalty, device=distance.device))
-    return filled.mul_((2.0 - plan.graph.importance).float())
+    if not complete:
+        distance = distance.masked_fill(~torch.isfinite(distance), s.penalty)
+    return distance.mul_((2.0 - plan.graph.importance).float())
 
 
 def _dense(
     plan: Plan, bound: list[Bound], queries: torch.Tensor, part: slice, size: int, exact: bool
-) -> tuple[torch.Tensor, float]:
-    """(B, size) float32 distances of every element, +inf where no collection has it, and a bound on their error."""
+) -> tuple[torch.Tensor, float, bool]:
+    """(B, size) float32 distances of every element, +inf where no collection has it, a bound on their error, and
+    whether one collection is known to hold them all.
+    """
     out: torch.Tensor | None = None
+    complete = False
     error = 0.0
     for b, mask in zip(bound, plan.masks(bound), strict=True):
         index = b.collection.index
@@ -127,13 +136,14 @@ def _dense(
             got = got.masked_fill(got > plan.max_distance, torch.inf)
         if out is None and b.identity and got.shape[1] == size:
             out = got
+            complete = mask is None and plan.max_distance is None and not index.hides
             continue
         if out is None:
             out = queries.new_full((queries.shape[0], size), torch.inf)
         _put(out, got, b, plan.combine)
     if out is None:
         out = queries.new_full((queries.shape[0], size), torch.inf)
-    return out, error
+    return out, error, complete
 
 
 def _put(out: torch.Tensor, got: torch.Tensor, bound: Bound, combine: str) -> None:
@@ -163,33 +173,38 @@ def _scatter(hits: Hits, part: slice, size: int) -> torch.Tensor:
     return out
 
 
-def _margin(plan: Plan, value: torch.Tensor, keyed: torch.Tensor, error: float) -> torch.Tensor:
-    """(B,) float32: twice the largest difference between an approximate and an exact score."""
+def _margin(plan: Plan, error: float, count: int) -> torch.Tensor:
+    """(B,) float32: twice the largest difference between an approximate and an exact score.
+
+    A term is at most the heaviest factor times the larger of the penalty and 2, the largest distance.
+    """
     s = plan.scoring
-    heaviest = 2.0 - min((float(x.min()) for x in (plan.graph.importance, plan.graph.edge_importance) if x.numel()), default=0)
+    factors = [(2.0 - w).abs() for w in (plan.graph.importance, plan.graph.edge_importance) if w.numel()]
+    heaviest = max((float(f.nan_to_num(0.0, 0.0, 0.0).max()) for f in factors), default=2.0)
     if s.personal is not None:
-        known = s.personal[~torch.isnan(s.personal)]
-        heaviest *= max(1.0, float((1.0 - s.personal_influence * (2.0 * known - 1.0)).abs().max()) if known.numel() else 1.0)
-    largest = torch.where(torch.isfinite(value), value.abs(), 0).amax(1) if value.shape[1] else value.new_zeros(value.shape[0])
-    largest = largest * 2 + heaviest * max(abs(s.penalty), 2.0) + 1.0
-    return 2.0 * (3.0 * abs(heaviest) * (error + ROUNDOFF) + 8.0 * ROUNDOFF * largest)
+        known = s.personal[torch.isfinite(s.personal)]
+        pull = (1.0 - s.personal_influence * (2.0 * known - 1.0)).abs()
+        heaviest *= max(1.0, float(pull.max()) if known.numel() else 1.0)
+    largest = 3.0 * heaviest * max(abs(s.penalty), 2.0) + 1.0
+    margin = 2.0 * (3.0 * heaviest * (error + ROUNDOFF) + 8.0 * ROUNDOFF * largest)
+    return torch.full((count,), margin, dtype=torch.float32, device=plan.graph.device)
 
 
 def _uniform(weights: torch.Tensor) -> bool:
     return weights.numel() == 0 or bool((weights == weights[0]).all())
 
 
-def _available(plan: Plan, value: torch.Tensor, either: torch.Tensor | None, count: int) -> torch.Tensor:
-    """How many edges were in play for each query."""
-    open_ = torch.isfinite(value)
-    if either is None and bool(open_.all()):
-        return torch.full((count,), plan.graph.num_edges, dtype=torch.int64, device=value.device)
+def _available(plan: Plan, value: torch.Tensor | None, either: torch.Tensor | None, count: int) -> torch.Tensor:
+    """How many edges were in play for each query; without `value` every node is open."""
+    if either is None and value is None:
+        return torch.full((count,), plan.graph.num_edges, dtype=torch.int64, device=plan.graph.device)
+    open_ = torch.isfinite(value) if value is not None else torch.ones_like(either, dtype=torch.bool)
     source, target = plan.topology.source.long(), plan.topology.target.long()
     counts = []
     for q in range(count):
         both = open_[q, source] & open_[q, target]
         counts.append((both if either is None else both & (either[q, source] | either[q, target])).sum())
-    return torch.stack(counts) if counts else torch.zeros(0, dtype=torch.int64, device=value.device)
+    return torch.stack(counts) if counts else torch.zeros(0, dtype=torch.int64, device=plan.graph.device)
 
 
 def _distinct(indptr: torch.Tensor, element: torch.Tensor, span: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -188,10 +188,9 @@ class Graph:
         wanted = np.asarray(pc.is_in(self.set_names, value_set=pa.array(list(names), pa.large_string())))
         if operator == "AND" and int(wanted.sum()) < len(set(names)):
             return np.zeros(self.num_nodes, bool)
-        counts = np.bincount(
-            np.repeat(np.arange(self.num_nodes), np.diff(self.set_indptr))[wanted[self.set_member]],
-            minlength=self.num_nodes,
-        )
+        node = np.repeat(np.arange(self.num_nodes), np.diff(self.set_indptr))
+        held = np.unique(np.stack([node, self.set_member], axis=1)[wanted[self.set_member]], axis=0)  # named once a node
+        counts = np.bincount(held[:, 0], minlength=self.num_nodes)
         return counts >= (len(set(names)) if operator == "AND" else 1)
 
     def __repr__(self) -> str:

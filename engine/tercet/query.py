@@ -1,6 +1,5 @@
 """Queries: texts or vectors as they come, as one tensor and a list of what is wrong with single ones."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,9 @@ import torch
 from tercet_kernels.cosine import norms
 
 from tercet.encoder import Encoder
-from tercet.errors import InvalidArgument
+from tercet.errors import DimensionMismatch, InvalidArgument
+
+ZERO = "the vector is zero, so it is at no distance from anything"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +40,10 @@ def embed(queries: Any, vectors: Any, encoder: Encoder | None, dimension: int, *
     """
     if queries is None and vectors is None:
         raise InvalidArgument("recall: expected queries (a text or a list of texts) or vectors, got neither")
+    if queries is not None and (isinstance(queries, bytes) or not hasattr(queries, "__iter__")):
+        raise InvalidArgument(f"queries: expected a text or a list of texts, got {type(queries).__name__}")
     single = isinstance(queries, str) if queries is not None else np.ndim(vectors[0] if len(vectors) else []) == 0
     texts: list[Any] = [queries] if isinstance(queries, str) else list(queries) if queries is not None else []
-    if queries is not None and not isinstance(queries, (str, Sequence, np.ndarray)) and not hasattr(queries, "__iter__"):
-        raise InvalidArgument(f"queries: expected a text or a list of texts, got {type(queries).__name__}")
     if vectors is not None:
         rows, errors = _rows(vectors, single, dimension)
         if queries is not None and len(texts) != rows.shape[0]:
@@ -71,8 +72,10 @@ def _encode(texts: list[Any], encoder: Encoder | None, dimension: int, single: b
         assert encoder is not None
         got = encoder.encode([texts[i] for i in good])
         if got.shape[1] != dimension:  # the engine compares widths before it gets here; a callable may still change its mind
-            raise InvalidArgument(f"the encoder made vectors of dimension {got.shape[1]}, expected {dimension}")
+            raise DimensionMismatch(f"the encoder made vectors of dimension {got.shape[1]}, expected {dimension}")
         embedding[good] = got
+        for i in torch.nonzero(~got.any(dim=1)).flatten().tolist():
+            errors[good[i]] = ZERO
     return QueryBatch([t if isinstance(t, str) else None for t in texts], embedding, errors, single)
 
 
@@ -83,7 +86,7 @@ def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dic
     if isinstance(rows, (torch.Tensor, np.ndarray)) and rows.ndim == 2:
         got = torch.as_tensor(rows).detach().float().cpu()
         if got.shape[1] != dimension and got.shape[0]:
-            raise InvalidArgument(f"vectors: expected dimension {dimension}, got {got.shape[1]}")
+            raise DimensionMismatch(f"vectors: expected dimension {dimension}, got {got.shape[1]}")
     else:
         got = torch.zeros(len(rows), dimension)
         for i, row in enumerate(rows):
@@ -100,7 +103,7 @@ def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dic
     for i in torch.nonzero(~torch.isfinite(lengths)).flatten().tolist():
         errors[i] = "the vector isn't finite (NaN or infinity)"
     for i in torch.nonzero(lengths == 0).flatten().tolist():
-        errors.setdefault(i, "the vector is zero, so it is at no distance from anything")
+        errors.setdefault(i, ZERO)
     safe = torch.where((lengths > 0) & torch.isfinite(lengths), lengths, 1.0)
     unit = (got.double() / safe[:, None]).float()
     if errors:

@@ -72,9 +72,12 @@ def retrieve(plan: Plan, queries: torch.Tensor) -> Ranking:
         nodes, relations = _search(plan, queries, *limits(plan, queries))
     if plan.projection == "full":
         return _rank_full(plan, queries, nodes, relations, clock)
-    with clock.stage("project"):
-        hits, either = _project(plan, queries, nodes)
-    ranking = _rank_hits(plan, queries, hits, relations, nodes, either, clock)
+    if plan.projection == "incident" and plan.allowed is not None:  # the other end must be admitted too
+        ranking = _rank_full(plan, queries, nodes, relations, clock)
+    else:
+        with clock.stage("project"):
+            hits, either = _project(plan, queries, nodes)
+        ranking = _rank_hits(plan, queries, hits, relations, nodes, either, clock)
     empty = ranking.available == 0
     if plan.unread is not None and nodes.element.shape[0]:
         read = torch.zeros(empty.shape, dtype=torch.int64, device=empty.device)
@@ -94,7 +97,9 @@ def limits(plan: Plan, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     if plan.wide is not None:
         return plan.wide, plan.wide
     every = [max((b.collection.size for b in bound), default=0) for bound in (plan.node_bound, plan.relation_bound)]
-    nodes = every[0] if plan.seed_top_k is None or plan.seed_top_k < 0 else min(every[0], plan.seed_top_k)
+    rows_are_nodes = all(b.distinct for b in plan.node_bound)
+    enough = rows_are_nodes and plan.seed_top_k is not None and plan.seed_top_k >= 0
+    nodes = min(every[0], plan.seed_top_k or 0) if enough else every[0]
     full = lambda n: torch.full((queries.shape[0],), n, dtype=torch.int64, device=queries.device)  # noqa: E731
     return full(nodes), full(every[1])
 
@@ -297,10 +302,14 @@ def _status(plan: Plan, available: torch.Tensor, touched: torch.Tensor, candidat
     if plan.graph.num_edges == 0:
         status[:] = int(Status.no_edges)
     status[~touched] = int(Status.no_hits)
-    masks = [m for m in plan.masks(plan.node_bound) if m is not None]
+    masks = [m for m in plan.masks(plan.node_bound) if m is not None and m[0].shape[1]]
     if masks:
         shut = torch.stack([~m[0].any(dim=1)[m[1].clamp(min=0).long()] & (m[1] >= 0) for m in masks]).all(dim=0)
-        status[shut & (_found(candidates) == 0)] = int(Status.filtered_out)
+        nothing = (available == 0) | ~touched
+        status[shut & nothing & (_found(candidates) == 0)] = int(Status.filtered_out)
+    if plan.allowed is not None and plan.allowed_row is not None:
+        none = ~plan.allowed.any(dim=1)[plan.allowed_row.clamp(min=0).long()] & (plan.allowed_row >= 0)
+        status[none] = int(Status.filtered_out)
     if plan.graph.num_nodes == 0:
         status[:] = int(Status.empty_graph)
     return status

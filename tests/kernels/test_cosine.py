@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
+
 from tercet_kernels import cosine
 from tercet_kernels.cosine import norms, pair_distances, reference
-
 from tests.kernels.cases import assert_same
 
 SIZES = [0, 1, 63, 64, 65, 1000]
@@ -25,23 +25,37 @@ def plain_loop(example: dict, scale: torch.Tensor | None = None) -> list[float]:
     return out
 
 
+def wild(pairs: int, dimension: int, device: str) -> dict:
+    """Huge products that cancel: any other order of the sums shows in the result, not just in its last bits."""
+    example = reference.example(pairs, dimension, seed=pairs + dimension)
+    g = torch.Generator().manual_seed(dimension)
+    half = dimension // 3  # as many elements stay small
+    plus, minus = torch.randperm(dimension, generator=g)[: 2 * half].split(max(half, 1)) if half else ([], [])
+    x, y = (1 + torch.rand(n, half, generator=g) for n in (7, 50))
+    example["queries"][:, plus] = example["queries"][:, minus] = x * 2**31
+    example["vectors"][:, plus] = (y * 2**14).half().float()  # float16 holds them too
+    example["vectors"][:, minus] = -example["vectors"][:, plus]
+    return {name: x.to(device) for name, x in example.items()}
+
+
 def halved(example: dict) -> tuple[dict, torch.Tensor]:
-    """The same rows in float16, not of unit norm, with their reciprocal norms."""
-    vectors = (example["vectors"] * 3).half()
-    return example | {"vectors": vectors}, 1 / norms(vectors)
+    """The same rows in float16, with factors that aren't powers of two."""
+    vectors = example["vectors"].half()
+    g = torch.Generator().manual_seed(0)
+    return example | {"vectors": vectors}, (0.9 + 0.2 * torch.rand(50, generator=g).double()).to(vectors.device)
 
 
 @pytest.mark.parametrize("dimension", [1, 15, 16, 17, 64, 384])
 def test_has_the_bits_of_a_plain_loop(device: str, dimension: int) -> None:
-    example = reference.example(40, dimension, seed=dimension, device=device)
-    assert pair_distances(**example).tolist() == plain_loop(example)
-    narrow, scale = halved(example)
-    assert pair_distances(**narrow, scale=scale).tolist() == plain_loop(narrow, scale)
+    for example in (reference.example(40, dimension, seed=dimension, device=device), wild(40, dimension, device)):
+        assert pair_distances(**example).tolist() == plain_loop(example)
+        narrow, scale = halved(example)
+        assert pair_distances(**narrow, scale=scale).tolist() == plain_loop(narrow, scale)
 
 
 @pytest.mark.parametrize("pairs", SIZES)
 def test_equals_the_reference(device: str, pairs: int) -> None:
-    example = reference.example(pairs, 33, seed=pairs, device=device)
+    example = wild(pairs, 33, device)
     assert_same([pair_distances(**example)], [reference.pair_distances(**example)])
     narrow, scale = halved(example)
     assert_same([pair_distances(**narrow, scale=scale)], [reference.pair_distances(**narrow, scale=scale)])
@@ -51,7 +65,7 @@ def test_equals_the_reference(device: str, pairs: int) -> None:
 @pytest.mark.parametrize("pairs", [0, 1, 32, 65])
 def test_triton_form_equals_the_reference(triton_device: str, triton_form, pairs: int, dimension: int) -> None:
     form = triton_form("cosine")
-    example = reference.example(pairs, dimension, seed=pairs, device=triton_device)
+    example = wild(pairs, dimension, triton_device)
     narrow, scale = halved(example)
     for case, by in ((example, None), (narrow, None), (narrow, scale)):
         out = torch.empty(pairs, dtype=torch.float32, device=triton_device)
@@ -75,6 +89,15 @@ def test_triton_form_is_launched_without_fused_multiply_add(triton_device: str, 
     example = reference.example(3, 4, device=triton_device)
     form.pair_distances(*example.values(), None, torch.empty(3, device=triton_device))
     assert options["enable_fp_fusion"] is False
+
+
+def test_another_order_shows_in_wild_examples() -> None:
+    example = wild(200, 64, "cpu")
+    got = pair_distances(**example)
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    moved = example | {name: example[name][:, order].contiguous() for name in ("queries", "vectors")}
+    assert ((got > 0) & (got < 2)).sum() > 100
+    assert (pair_distances(**moved) != got).sum() > 100
 
 
 def test_is_near_numpy(device: str) -> None:
@@ -106,9 +129,13 @@ def test_does_not_depend_on_the_size_of_its_steps(device: str, monkeypatch) -> N
 
 
 def test_stays_within_0_and_2(device: str) -> None:
-    row = torch.nn.functional.normalize(torch.randn(1, 384, generator=torch.Generator().manual_seed(1)), dim=1).to(device)
+    row = torch.nn.functional.normalize(torch.randn(1, 384, generator=torch.Generator().manual_seed(1)), dim=1).to(
+        device
+    )
     vectors = torch.cat([row, -row, 1.001 * row, -1.001 * row])
-    got = pair_distances(row, vectors, *(torch.tensor(x, dtype=torch.int32, device=device) for x in ([0] * 4, range(4))))
+    got = pair_distances(
+        row, vectors, *(torch.tensor(x, dtype=torch.int32, device=device) for x in ([0] * 4, range(4)))
+    )
     np.testing.assert_allclose(got.cpu().numpy(), [0, 2, 0, 2], rtol=0, atol=1e-6)
     assert got[2] == 0
     assert got[3] == 2
@@ -144,3 +171,11 @@ def test_norms_are_those_of_numpy(device: str, dtype: torch.dtype) -> None:
     np.testing.assert_allclose(norms(vectors).cpu().numpy(), want, rtol=1e-14)
     assert norms(vectors[:0]).shape == (0,)
     assert_same([norms(vectors[5:6])], [norms(vectors)[5:6]])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_cuda_without_triton_has_the_same_bits(monkeypatch) -> None:
+    example = reference.example(300, 50, device="cuda")
+    want = pair_distances(**example)
+    monkeypatch.setattr(cosine, "has_triton", lambda: False)
+    assert_same([pair_distances(**example)], [want])

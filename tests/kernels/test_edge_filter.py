@@ -4,9 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tercet_kernels._types import EdgeRule
 from tercet_kernels.edge_filter import cpu, edge_filter, reference
-
 from tests.kernels.cases import assert_same, group, to
 
 CASES = st.tuples(st.integers(0, 10_000), st.integers(1, 30), st.integers(0, 60), st.integers(1, 70))
@@ -58,7 +58,9 @@ def test_keeps_the_best_by_exact_scores(drawn: tuple, weighted: bool, restricted
     case["rule"] = rule_of(edges, seed) if weighted else None
     case["matched"] = matched_of(case, seed) if restricted else None
     g = torch.Generator().manual_seed(seed)
-    near = reference.scores(*(case[x] for x in ("topology", "node_term", "key_value", "rule", "matched")), slice(None)).double()
+    near = reference.scores(
+        *(case[x] for x in ("topology", "node_term", "key_value", "rule", "matched")), slice(None)
+    ).double()
     bound = case["margin"].double()[:, None] / 2 * 0.999  # less what float32 rounds off
     # errors of exactly the bound, either way, and in between
     exact = near + bound * torch.randint(-2, 3, near.shape, generator=g) / 2

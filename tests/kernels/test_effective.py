@@ -6,12 +6,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+
 from tercet_kernels.effective import effective
 from tercet_kernels.effective.cpu import effective as scalar
 
 UNIT = st.floats(0, 1)
 DISTANCES = st.floats(0, 2) | st.just(math.inf)
-compiled = njit(lambda *args: scalar(*args))
+
+
+@njit
+def compiled(distance, matched, importance, feedback, influence, penalty, cliff):
+    return scalar(distance, matched, importance, feedback, influence, penalty, cliff)
 
 
 def plain(
@@ -31,7 +36,15 @@ def plain(
     return x * (1 - i * (2 * p - 1)) if open_ and not math.isnan(p) and i > 0 else x
 
 
-@given(d=DISTANCES, w=UNIT, g=UNIT, influence=UNIT, penalty=st.floats(0, 9), cliff=st.booleans(), p=UNIT | st.just(math.nan))
+@given(
+    d=DISTANCES,
+    w=UNIT,
+    g=UNIT,
+    influence=UNIT,
+    penalty=st.floats(0, 9),
+    cliff=st.booleans(),
+    p=UNIT | st.just(math.nan),
+)
 @settings(max_examples=200, deadline=None, derandomize=True)
 def test_has_the_bits_of_plain_python(
     d: float, w: float, g: float, influence: float, penalty: float, cliff: bool, p: float

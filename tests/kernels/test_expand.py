@@ -2,8 +2,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tercet_kernels.expand import cpu, expand, reference
 
+from tercet_kernels.expand import cpu, expand, reference
 from tests.kernels.cases import Case, assert_same, cases, group, node_hits, to, topology_of
 
 
@@ -22,7 +22,10 @@ def plain_walk(case: Case, seeds: list[int], depth: int, allowed: list[bool] | N
 
 def all_forms(case: Case, depth: int, *mask: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
     topology, hits = topology_of(case), node_hits(case.selected)
-    no_mask = (torch.ones(1, case.num_nodes, dtype=torch.bool), torch.full((len(case.selected),), -1, dtype=torch.int32))
+    no_mask = (
+        torch.ones(1, case.num_nodes, dtype=torch.bool),
+        torch.full((len(case.selected),), -1, dtype=torch.int32),
+    )
     return [
         expand(topology, hits.indptr, hits.node, depth, *mask),
         reference.expand(topology, hits.indptr, hits.node, depth, *(mask or no_mask)),
@@ -30,15 +33,20 @@ def all_forms(case: Case, depth: int, *mask: torch.Tensor) -> list[tuple[torch.T
 
 
 @given(case=cases(), depth=st.integers(0, 4))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_reaches_what_plain_python_reaches(case: Case, depth: int) -> None:
     want = [plain_walk(case, seeds, depth, None) for seeds in case.selected]
     for got in all_forms(case, depth):
         assert group(*got) == want
 
 
-@given(case=cases(), depth=st.integers(1, 3), bits=st.lists(st.booleans(), min_size=14, max_size=14), first=st.integers(-1, 1))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    case=cases(),
+    depth=st.integers(1, 3),
+    bits=st.lists(st.booleans(), min_size=14, max_size=14),
+    first=st.integers(-1, 1),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_enters_only_what_the_filter_allows(case: Case, depth: int, bits: list[bool], first: int) -> None:
     allowed = torch.tensor(bits[: 2 * case.num_nodes]).reshape(2, case.num_nodes)
     rows = [(first + 1 + i) % 3 - 1 for i in range(len(case.selected))]
@@ -57,8 +65,9 @@ def test_equals_the_reference(device: str, size: int) -> None:
     allowed = (torch.rand(2, max(size, 1), generator=g) < 0.5).to(device)
     row = torch.tensor([-1, 0, 1, 0, -1], dtype=torch.int32, device=device)
     for depth in (0, 1, 2, 50):
-        got, want = expand(**case, depth=depth, allowed=allowed, allowed_row=row), reference.expand(
-            **case, depth=depth, allowed=allowed, allowed_row=row
+        got, want = (
+            expand(**case, depth=depth, allowed=allowed, allowed_row=row),
+            reference.expand(**case, depth=depth, allowed=allowed, allowed_row=row),
         )
         assert_same(got, want)
 
@@ -101,7 +110,9 @@ def test_does_not_depend_on_the_number_of_threads() -> None:
     columns = (t.source, t.target, t.out_indptr, t.out_edge, t.in_indptr, t.in_edge, case["indptr"], case["seed"])
     for count in (1, 2, 7, 9):
         got = cpu.expand(*(x.numpy() for x in (*columns, allowed, row)), 2, count)
-        assert_same([torch.from_numpy(x) for x in got], reference.expand(**case, depth=2, allowed=allowed, allowed_row=row))
+        assert_same(
+            [torch.from_numpy(x) for x in got], reference.expand(**case, depth=2, allowed=allowed, allowed_row=row)
+        )
 
 
 @pytest.mark.parametrize(

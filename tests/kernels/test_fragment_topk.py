@@ -2,14 +2,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tercet_kernels import fragment as fragment_op
+from tercet_kernels import triplet_topk as triplet_topk_op
 from tercet_kernels.fragment import fragment
 from tercet_kernels.fragment.reference import fragment as plain_fragment
 from tercet_kernels.fragment_topk import cpu, fragment_topk
 from tercet_kernels.triplet_topk import empty, triplet_topk
 from tercet_kernels.triplet_topk import reference as triplets
-
 from tests.kernels.cases import assert_same, to
-from tests.kernels.test_triplet_topk import alone, moved, scored, with_rule
+from tests.kernels.test_triplet_topk import alone, moved, rough, scored, with_rule
 
 BOTH_AND_EITHER = pytest.mark.parametrize("either", [False, True])
 
@@ -32,7 +34,7 @@ def test_equals_its_two_stages(drawn: tuple, k: int, either: bool) -> None:
 @BOTH_AND_EITHER
 def test_equals_the_reference(device: str, size: int, influence: float, cliff: bool, either: bool) -> None:
     case = triplets.example(5, nodes=max(size, 1), edges=size, hits=max(size // 2, 1), seed=size, device=device)
-    case = with_rule(case, influence, cliff)
+    case = rough(with_rule(case, influence, cliff))
     case["fragment"] = plain_fragment(case["topology"], case["hits"], either)
     for k in (1, 10, 300):
         got = fragment_topk(**without_fragment(case), k=k, either=either)
@@ -66,7 +68,9 @@ def test_a_query_has_the_same_answer_alone_and_in_any_order(device: str) -> None
     for queries in ([5, 3, 0, 1, 4, 2], [4], [2, 2]):
         part = without_fragment(moved(alone(case, queries), device))
         got = fragment_topk(**part, k=20, either=True)
-        assert_same([got.edge, got.score, got.available], [x[queries] for x in (whole.edge, whole.score, whole.available)])
+        assert_same(
+            [got.edge, got.score, got.available], [x[queries] for x in (whole.edge, whole.score, whole.available)]
+        )
 
 
 @BOTH_AND_EITHER
@@ -93,3 +97,13 @@ def test_refuses_what_its_stages_refuse(device: str) -> None:
         fragment_topk(**case | {"missing": case["missing"].float()}, k=1)
     with pytest.raises(ValueError, match=r"^k: expected at least 1, got -1"):
         fragment_topk(**case, k=-1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@BOTH_AND_EITHER
+def test_cuda_without_triton_has_the_same_answer(monkeypatch, either: bool) -> None:
+    case = without_fragment(triplets.example(5, nodes=60, edges=900, hits=30, device="cuda"))
+    want = fragment_topk(**case, k=20, either=either)
+    for module in (fragment_op, triplet_topk_op):
+        monkeypatch.setattr(module, "has_triton", lambda: False)
+    assert_same(fragment_topk(**case, k=20, either=either), want)

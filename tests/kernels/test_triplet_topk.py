@@ -1,25 +1,36 @@
 import math
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tercet_kernels._types import EdgeRule, Fragment, NodeHits, RelationHits, Top
+
+from tercet_kernels._types import EdgeRule, Fragment, NodeHits, Top
 from tercet_kernels.fragment.reference import fragment as make_fragment
 from tercet_kernels.triplet_topk import cpu, empty, reference, triplet_topk
-
 from tests.kernels.cases import NUM_KEYS, Case, assert_same, cases, node_hits, relation_hits, take, to, topology_of
 
 RULES = pytest.mark.parametrize(
     ("influence", "cliff"), [(0.0, False), (0.3, False), (0.0, True), (0.3, True), (1.0, False)]
 )
-QUARTERS = st.integers(0, 8).map(lambda n: n / 4)
-WEIGHTS = st.integers(0, 4).map(lambda n: n / 4)
+QUARTERS = st.integers(0, 8).map(lambda n: n / 4) | st.sampled_from([0.1, 1 / 3, 1.7])
+WEIGHTS = st.integers(0, 4).map(lambda n: n / 4) | st.sampled_from([0.1, 1 / 3, 0.7])
 
 
-def with_rule(case: dict, influence: float, cliff: bool, penalty: float = 6.1) -> dict:
+def with_rule(case: dict, influence: float, cliff: bool) -> dict:
     """6.1 and 0.3 aren't float32 numbers, so a detour through float32 would show."""
-    return case | {"rule": case["rule"]._replace(influence=influence, cliff=cliff, penalty=penalty)}
+    return case | {"rule": case["rule"]._replace(influence=influence, cliff=cliff, penalty=6.1)}
+
+
+def rough(case: dict) -> dict:
+    """Numbers whose sums round, so that another order of the operations shows; there are few ties then."""
+    case["hits"].term[:] /= 3
+    case["missing"][:] /= 7
+    case["relations"].distance[:] /= 3
+    case["rule"].importance[:] /= 3
+    case["rule"].feedback[:] /= 3
+    return case
 
 
 def moved(case: dict, device: str) -> dict:
@@ -45,7 +56,8 @@ def scored(draw: st.DrawFn) -> tuple[Case, dict, list[dict[int, float]]]:
     """A case, what scores it, and the matched relation keys of each query."""
     case = draw(cases())
     queries, edges = len(case.selected), len(case.edges)
-    found = [draw(st.dictionaries(st.integers(0, NUM_KEYS - 1), QUARTERS)) for _ in range(queries)]
+    near = QUARTERS.map(lambda x: float(np.float32(x)))
+    found = [draw(st.dictionaries(st.integers(0, NUM_KEYS - 1), near)) for _ in range(queries)]
     hits = node_hits(case.selected, draw(st.lists(QUARTERS, min_size=40, max_size=40)))
     weights = [draw(st.lists(WEIGHTS, min_size=edges, max_size=edges)) for _ in range(2)]
     parts = {
@@ -53,7 +65,9 @@ def scored(draw: st.DrawFn) -> tuple[Case, dict, list[dict[int, float]]]:
         "hits": hits,
         "missing": torch.tensor(draw(st.lists(QUARTERS, min_size=case.num_nodes, max_size=case.num_nodes))).double(),
         "relations": relation_hits(found),
-        "rule": EdgeRule(*(torch.tensor(w, dtype=torch.float64) for w in weights), draw(WEIGHTS), 2.5, draw(st.booleans())),
+        "rule": EdgeRule(
+            *(torch.tensor(w, dtype=torch.float64) for w in weights), draw(WEIGHTS), 2.5, draw(st.booleans())
+        ),
     }
     parts["fragment"] = make_fragment(parts["topology"], hits, draw(st.booleans()))
     return case, parts, found
@@ -81,7 +95,7 @@ def plain_topk(case: Case, parts: dict, found: list[dict[int, float]]) -> list[l
 
 
 @given(drawn=scored(), k=st.integers(1, 16))
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 def test_ranks_as_plain_python_does(drawn: tuple, k: int) -> None:
     case, parts, found = drawn
     want = plain_topk(case, parts, found)
@@ -97,9 +111,9 @@ def test_ranks_as_plain_python_does(drawn: tuple, k: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 1000])
 def test_equals_the_reference(device: str, size: int, influence: float, cliff: bool) -> None:
     case = reference.example(5, nodes=max(size, 1), edges=size, hits=max(size // 2, 1), seed=size, device=device)
-    case = with_rule(case, influence, cliff)
-    for k in (1, 10, 300):
-        assert_same(triplet_topk(**case, k=k), reference.triplet_topk(**case, k=k))
+    for part in (with_rule(case, influence, cliff), rough(with_rule(case, influence, cliff))):
+        for k in (1, 10, 300):
+            assert_same(triplet_topk(**part, k=k), reference.triplet_topk(**part, k=k))
 
 
 @RULES
@@ -107,8 +121,9 @@ def test_triton_form_equals_the_reference(triton_device: str, triton_form, influ
     form = triton_form("triplet_topk")
     case = with_rule(reference.example(4, nodes=30, edges=400, hits=20, device=triton_device), influence, cliff)
     assert case["fragment"].edge.shape[0] > form.BLOCK_M
-    for k in (1, 10, 300):
-        assert_same(form.triplet_topk(**case, k=k), reference.triplet_topk(**case, k=k))
+    for part in (case, rough(case)):
+        for k in (1, 300):
+            assert_same(form.triplet_topk(**part, k=k), reference.triplet_topk(**part, k=k))
 
 
 @pytest.mark.parametrize("size", [0, 1])
@@ -156,7 +171,9 @@ def test_ties_go_to_the_smaller_edge(device: str) -> None:
     level = {
         "hits": case["hits"]._replace(term=torch.ones_like(case["hits"].term)),
         "relations": case["relations"]._replace(distance=torch.full_like(case["relations"].distance, 6.1)),
-        "rule": EdgeRule(*(torch.ones_like(case["rule"].importance) for _ in range(2)), 0.0, float(torch.tensor(6.1)), False),
+        "rule": EdgeRule(
+            *(torch.ones_like(case["rule"].importance) for _ in range(2)), 0.0, float(torch.tensor(6.1)), False
+        ),
     }
     top = triplet_topk(**case | level, k=50)
     assert (top.score == top.score[0, 0]).all()
@@ -228,7 +245,11 @@ def test_does_not_depend_on_the_number_of_threads() -> None:
     tops = [empty(7, 12, torch.device("cpu")) for _ in range(4)]
     for top, count in zip(tops, (1, 2, 7, 9), strict=True):
         cpu.triplet_topk(
-            *(x.numpy() for x in columns), case["topology"].num_keys, *case["rule"][2:], *(x.numpy() for x in top), count
+            *(x.numpy() for x in columns),
+            case["topology"].num_keys,
+            *case["rule"][2:],
+            *(x.numpy() for x in top),
+            count,
         )
         assert_same(top, reference.triplet_topk(**case, k=12))
 

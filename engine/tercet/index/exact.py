@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
 from tercet_kernels.cosine import pair_distances
 
 TILE_BYTES = 64 << 20  # scores of one tile of rows
@@ -40,6 +41,11 @@ class ExactIndex:
     @property
     def dimension(self) -> int:
         return self.vectors.shape[1]
+
+    @property
+    def hides(self) -> bool:
+        """Whether some rows are never returned."""
+        return self.hidden is not None
 
     @property
     def error(self) -> float:

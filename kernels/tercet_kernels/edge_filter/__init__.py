@@ -38,7 +38,7 @@ def edge_filter(
     Raises:
         ValueError: k is below 1, or a shape, dtype or device differs from the above.
 
-    Memory: the result, and 4 k + 256 int32 a query on the CPU; on CUDA (B, 2**18) scores at a time.
+    Memory: the result, and 8 k + 1024 int32 a query on the CPU; on CUDA (B, 2**18) scores at a time.
     """
     check_k(k)
     device, queries = topology.source.device, margin.shape[0]

@@ -1,9 +1,11 @@
-"""Numba form of `edge_filter`: a heap of k scores for the threshold, then one pass that collects."""
+"""Numba form of `edge_filter`: one pass with a heap of k scores and a buffer of what is within their reach."""
 
 import numpy as np
 from numba import njit, prange
 
 from tercet_kernels.effective.cpu import effective
+
+RUN = 1024  # edges scored at a time
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -40,40 +42,91 @@ def sink(heap, size, value):
 
 
 @njit(nogil=True, cache=True)
-def kth(
-    source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, matched,
-    restricted, k,
+def fill(
+    start, stop, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff,
+    matched, restricted, out,
 ):  # fmt: skip
-    """The k-th smallest score of one query, +inf when there are fewer."""
-    heap = np.full(k, np.inf, np.float32)
-    worst = heap[0]
-    for e in range(source.size):
-        x = score(
+    """Scores of a run of edges."""
+    if not weighted and not restricted:
+        last = key_value.size - 1
+        for e in range(start, stop):
+            r = key[e]
+            out[e - start] = (node_term[source[e]] + node_term[target[e]]) + key_value[last if r < 0 else r]
+        return
+    for e in range(start, stop):
+        out[e - start] = score(
             e, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff,
             matched, restricted,
         )  # fmt: skip
-        if x < worst:
-            sink(heap, k, x)
-            worst = heap[0]
-    return worst
+
+
+@njit(nogil=True, cache=True)
+def compact(edges, scores, size, threshold):
+    """Keep the entries within the threshold, in order; returns how many."""
+    kept = 0
+    for i in range(size):
+        if scores[i] <= threshold:
+            edges[kept] = edges[i]
+            scores[kept] = scores[i]
+            kept += 1
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def scan(
+    source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, matched,
+    restricted, k, margin, edges, scores, run,
+):  # fmt: skip
+    """Collect the edges within the k-th smallest score plus the margin, in one pass.
+
+    Returns (threshold, count); a count of -1 says that they didn't fit into `edges`.
+    """
+    heap = np.full(k, np.inf, np.float32)
+    bound = np.float32(np.inf)
+    size = 0
+    fits = True
+    for start in range(0, source.size, RUN):
+        stop = min(start + RUN, source.size)
+        fill(
+            start, stop, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty,
+            cliff, matched, restricted, run,
+        )  # fmt: skip
+        for i in range(stop - start):
+            x = run[i]
+            if not (x <= bound and x < np.inf):
+                continue
+            if x < heap[0]:
+                sink(heap, k, x)
+                bound = heap[0] + margin
+            if fits:
+                if size == edges.size:
+                    size = compact(edges, scores, size, bound)
+                    fits = 2 * size <= edges.size
+                if fits:
+                    edges[size] = start + i
+                    scores[size] = x
+                    size += 1
+    return bound, compact(edges, scores, size, bound) if fits else -1
 
 
 @njit(nogil=True, cache=True)
 def collect(
     source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, matched,
-    restricted, threshold, out,
+    restricted, threshold, out, run,
 ):  # fmt: skip
     """Write the edges within the threshold as far as there is room; returns how many there are."""
     found = 0
-    for e in range(source.size):
-        x = score(
-            e, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff,
-            matched, restricted,
+    for start in range(0, source.size, RUN):
+        stop = min(start + RUN, source.size)
+        fill(
+            start, stop, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty,
+            cliff, matched, restricted, run,
         )  # fmt: skip
-        if x <= threshold and x < np.inf:
-            if found < out.size:
-                out[found] = e
-            found += 1
+        for i in range(stop - start):
+            if run[i] <= threshold and run[i] < np.inf:
+                if found < out.size:
+                    out[found] = start + i
+                found += 1
     return found
 
 
@@ -83,34 +136,38 @@ def edge_filter(
     matched, restricted, threads,
 ):  # fmt: skip
     queries = margin.size
-    room = min(4 * k + 256, source.size)
+    room = min(8 * k + 1024, source.size)
     near = np.empty((queries, room), np.int32)
     counts = np.zeros(queries + 1, np.int64)
+    overflow = np.zeros(queries, np.bool_)
     threshold = np.empty(queries, np.float32)
     for t in prange(threads):
+        run = np.empty(RUN, np.float32)
+        scores = np.empty(room, np.float32)
         for q in range(t, queries, threads):
             row = q if restricted else 0
-            worst = np.float32(np.inf)
-            if k <= source.size:
-                worst = kth(
-                    source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence,
-                    penalty, cliff, matched[row], restricted, k,
-                )  # fmt: skip
-            threshold[q] = worst + margin[q]
-            counts[q + 1] = collect(
+            threshold[q], found = scan(
                 source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence, penalty,
-                cliff, matched[row], restricted, threshold[q], near[q],
+                cliff, matched[row], restricted, k, margin[q], near[q], scores, run,
             )  # fmt: skip
+            if found < 0:
+                overflow[q] = True
+                found = collect(
+                    source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence,
+                    penalty, cliff, matched[row], restricted, threshold[q], near[q, :0], run,
+                )  # fmt: skip
+            counts[q + 1] = found
     offsets = np.cumsum(counts)
     edge = np.empty(offsets[-1], np.int32)
     for t in prange(threads):
+        run = np.empty(RUN, np.float32)
         for q in range(t, queries, threads):
             low, high = offsets[q], offsets[q + 1]
-            if high - low <= room:
+            if not overflow[q]:
                 edge[low:high] = near[q, : high - low]
-            else:
-                collect(
-                    source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence,
-                    penalty, cliff, matched[q if restricted else 0], restricted, threshold[q], edge[low:high],
-                )  # fmt: skip
+                continue
+            collect(
+                source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence, penalty,
+                cliff, matched[q if restricted else 0], restricted, threshold[q], edge[low:high], run,
+            )  # fmt: skip
     return offsets, edge

@@ -1,0 +1,77 @@
+"""The Triton forms compiled to machine code for real devices; the interpreter accepts more than the compiler does."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_kernels_compile_and_round_every_step(tmp_path: Path) -> None:
+    """No product is fused into a sum as they are launched; with fusion let in, the same check sees some."""
+    pytest.importorskip("triton")
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment["TRITON_CACHE_DIR"] = str(tmp_path)
+    run = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    found = [json.loads(line) for line in run.stdout.splitlines()]
+    assert {row["kernel"] for row in found} == {"pair_distances_kernel", "visit_kernel", "score_kernel"}
+    for row in found:
+        assert row["cubin_bytes"] > 0
+        assert (row["fused"] > 0) == row["fusing"], row
+
+
+def compile_instead(fusing: bool) -> None:
+    """Make every launch compile the kernel with its real arguments and options, print what came out, and not run."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.runtime.jit import JITFunction, mangle_type
+
+    def launch(kernel: JITFunction, *args: Any, grid: Any, warmup: bool, **named: Any) -> None:
+        names = [p.name for p in kernel.params]
+        constants = {p.name: named.pop(p.name) for p in kernel.params if p.is_constexpr}
+        types = dict(zip((n for n in names if n not in constants), map(mangle_type, args), strict=True))
+        if fusing and "enable_fp_fusion" in named:
+            named["enable_fp_fusion"] = True
+        source = ASTSource(
+            kernel, {n: types.get(n, "constexpr") for n in names}, {(names.index(n),): v for n, v in constants.items()}
+        )
+        made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=named)
+        row = {
+            "kernel": kernel.__name__, "fusing": fusing, "fused": made.asm["ptx"].count("fma.rn.f64"),
+            "cubin_bytes": len(made.asm["cubin"]),
+        }  # fmt: skip
+        print(json.dumps(row))
+
+    JITFunction.run = launch
+
+
+def main() -> None:
+    import torch
+
+    from tercet_kernels.cosine import cuda as cosine
+    from tercet_kernels.cosine import reference as pairs
+    from tercet_kernels.fragment import cuda as fragment
+    from tercet_kernels.triplet_topk import cuda as triplet_topk
+    from tercet_kernels.triplet_topk import reference as triplets
+
+    torch.empty = torch.zeros  # nothing is computed: the counts must still be numbers
+    example = pairs.example(3, 8)
+    case = triplets.example()
+    for fusing in (False, True):
+        compile_instead(fusing)
+        for vectors in (example["vectors"], example["vectors"].half()):
+            scale = torch.ones(50, dtype=torch.float64)
+            cosine.pair_distances(example["queries"], vectors, example["query"], example["row"], scale, torch.zeros(3))
+        triplet_topk.triplet_topk(**case, k=3)
+        if not fusing:
+            for either in (False, True):
+                fragment.fragment(case["topology"], case["hits"], either)
+
+
+if __name__ == "__main__":
+    main()
