@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -31,7 +31,9 @@ AGREEMENT = 1e-6  # scores of two systems that sum float32 products in different
 
 def about() -> dict[str, Any]:
     """What the figures depend on besides the code."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     dirty = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=False)
     return {
         "commit": commit.stdout.strip(), "dirty": bool(dirty.stdout.strip()), "python": platform.python_version(),
@@ -49,20 +51,20 @@ def processor() -> str:
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
-def engine_of(workload: Workload, mode: str) -> Engine:
+def engine_of(workload: Workload, mode: Literal["native", "cognee"]) -> Engine:
     """The engine of a workload; parity wants the order that the other library reads."""
-    order = "canonical" if mode == "native" else "input"
+    order: Literal["canonical", "input"] = "canonical" if mode == "native" else "input"
     ids, texts = np.asarray(workload.node_ids), np.asarray(workload.relation_texts)
     graph = Graph.from_tables(
         {"id": workload.node_ids},
         {"source": ids[workload.source], "target": ids[workload.target], "relation": texts[workload.relation]},
-        order=order,  # type: ignore[arg-type]
+        order=order,
     )
-    names = Collection.build("Entity_name", workload.node_vectors, workload.node_ids, order=order)  # type: ignore[arg-type]
+    names = Collection.build("Entity_name", workload.node_vectors, workload.node_ids, order=order)
     relations = Collection.build(
-        "EdgeType_relationship_name", workload.relation_vectors, workload.relation_texts, "relation", order=order,  # type: ignore[arg-type]
+        "EdgeType_relationship_name", workload.relation_vectors, workload.relation_texts, "relation", order=order,
     )  # fmt: skip
-    return Engine(graph, [names, relations], mode=mode)  # type: ignore[arg-type]
+    return Engine(graph, [names, relations], mode=mode)
 
 
 def row(system: str, workload: Workload, timing: Timing, batch: int, wide: int | None, **more: Any) -> dict[str, Any]:
@@ -129,7 +131,9 @@ def cognee_rows(workload: Workload, budget: float) -> Iterator[dict[str, Any]]:
         workload.save(file)
         command = [str(python), str(ROOT / "bench/baselines/cognee_search.py"), str(file), "--budget", str(budget),
                    "--top-k", str(TOP_K), "--batches", *map(str, BATCHES[1:])]  # fmt: skip
-        ran = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+        ran = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
+        )
     if ran.returncode:
         yield {"system": "cognee", "workload": workload.name, "skipped": ran.stderr.strip().splitlines()[-1:]}
         return
@@ -137,8 +141,8 @@ def cognee_rows(workload: Workload, budget: float) -> Iterator[dict[str, Any]]:
     for line in ran.stdout.splitlines():
         cell = json.loads(line)
         if "skipped" in cell:
-            yield {"system": "cognee", "workload": workload.name, "wide_search_top_k": cell["cell"]["wide_search_top_k"],
-                   "batch": cell["cell"]["asked_batch"], "skipped": cell["skipped"]}  # fmt: skip
+            asked = {"wide_search_top_k": cell["cell"]["wide_search_top_k"], "batch": cell["cell"]["asked_batch"]}
+            yield {"system": "cognee", "workload": workload.name, **asked, "skipped": cell["skipped"]}
             continue
         wide = cell["cell"]["wide_search_top_k"]
         timing = Timing(cell["p20_s"], cell["median_s"], cell["p80_s"], cell["cpu_s"], cell["repeats"], 1, None)
@@ -149,10 +153,14 @@ def cognee_rows(workload: Workload, budget: float) -> Iterator[dict[str, Any]]:
 
 
 def agreement(engine: Engine, workload: Workload, cell: dict[str, Any], wide: int | None) -> dict[str, Any]:
-    """How many of the other system's rankings Tercet's cognee mode repeats, up to ties within the rounding of distances."""
+    """How many of the other system's rankings Tercet's cognee mode repeats, up to ties within rounding."""
     same, largest = 0, 0.0
-    for query, (ranking, scores) in zip(cell["queries"], zip(cell["rankings"], cell["scores"], strict=True), strict=True):
-        got = engine.recall(vectors=torch.from_numpy(workload.query_vectors[query]), top_k=len(ranking), wide_search_top_k=wide)[0]
+    for query, (ranking, scores) in zip(
+        cell["queries"], zip(cell["rankings"], cell["scores"], strict=True), strict=True
+    ):
+        got = engine.recall(
+            vectors=torch.from_numpy(workload.query_vectors[query]), top_k=len(ranking), wide_search_top_k=wide
+        )[0]
         edges = got.edges
         ends = [x.numpy()[edges] for x in (engine.graph.source, engine.graph.target, engine.graph.relation)]
         names = [int(n.split(" ")[-1]) for n in engine.graph.relation_names.take(ends[2]).to_pylist()]
@@ -175,8 +183,17 @@ def build_row(nodes: int, edges: int) -> dict[str, Any]:
     pick = lambda column, size: column.take(pa.array(generator.integers(0, size, edges)))  # noqa: E731
     table = pa.table({"source": pick(ids, nodes), "target": pick(ids, nodes), "relation": pick(labels, 1000)})
     timing = measure(lambda: Graph.from_tables({"id": ids}, table), warmup=1, repeats=3, budget_s=300, memory=True)
-    return {"system": "tercet", "what": "Graph.from_tables", "nodes": nodes, "edges": edges, "median_s": timing.median_s,
-            "p20_s": timing.p20_s, "p80_s": timing.p80_s, "cpu_s": timing.cpu_s, "peak_rss_delta": timing.peak_rss_delta}  # fmt: skip
+    return {
+        "system": "tercet",
+        "what": "Graph.from_tables",
+        "nodes": nodes,
+        "edges": edges,
+        "median_s": timing.median_s,
+        "p20_s": timing.p20_s,
+        "p80_s": timing.p80_s,
+        "cpu_s": timing.cpu_s,
+        "peak_rss_delta": timing.peak_rss_delta,
+    }
 
 
 def main(arguments: list[str] | None = None) -> int:

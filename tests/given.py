@@ -37,7 +37,11 @@ class GivenIndex:
         return torch.where(torch.isnan(got), torch.inf, got)
 
     def search(
-        self, queries: torch.Tensor, k: int, allowed: torch.Tensor | None = None, allowed_row: torch.Tensor | None = None
+        self,
+        queries: torch.Tensor,
+        k: int,
+        allowed: torch.Tensor | None = None,
+        allowed_row: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         got = self.dense(queries)
         if allowed is not None and allowed_row is not None:

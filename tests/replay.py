@@ -76,8 +76,9 @@ def plain(value: Any) -> Any:
 
 def build(case: Case, params: dict[str, Any], edges: list[Any]) -> Engine:
     """An engine in cognee mode over the records and the recorded distances."""
+    properties = params.get("properties_to_project")
     graph = graph_from_records(
-        case.nodes, edges, properties=NODE_PROPERTIES if params.get("properties_to_project") is None else params["properties_to_project"],
+        case.nodes, edges, properties=NODE_PROPERTIES if properties is None else properties,
         edge_importance="memory_fragment" in params,
     )  # fmt: skip
     return Engine(graph, [collection(case, name, graph) for name in case.ids], mode="cognee", device="cpu")

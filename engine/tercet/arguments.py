@@ -149,7 +149,9 @@ def _limits(value: Any, queries: int, least: int | None) -> np.ndarray:
         if v is None:
             continue
         if isinstance(v, bool) or not isinstance(v, (int, np.integer)) or (least is not None and v < least):
-            raise InvalidArgument(f"wide_search_top_k: expected an integer of at least 1 or None, got {v!r}" + _at(value, i))
+            raise InvalidArgument(
+                f"wide_search_top_k: expected an integer of at least 1 or None, got {v!r}" + _at(value, i)
+            )
         out[i] = max(v, 0)
     return out
 
@@ -190,4 +192,3 @@ def _number(name: str, value: Any, finite: bool = True) -> bool:
     if finite and not math.isfinite(value):
         raise InvalidArgument(f"{name}: expected a finite number, got {value!r}")
     return True
-

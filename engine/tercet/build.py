@@ -21,7 +21,13 @@ RELATIONS = "EdgeType_relationship_name"
 
 
 def from_tables(
-    nodes: Any, edges: Any, encoder: Any, *, dtype: str = "float32", progress: Progress | None = None, **graph_options: Any
+    nodes: Any,
+    edges: Any,
+    encoder: Any,
+    *,
+    dtype: str = "float32",
+    progress: Progress | None = None,
+    **graph_options: Any,
 ) -> Engine:
     """Build a graph and its collections.
 
@@ -108,7 +114,9 @@ def _precomputed(given: dict[str, np.ndarray], name: str, owner: pa.Array, texts
             raise InvalidData(f"vectors: {len(given['passages'])} passages, but the set has {len(rows)}")
         return given["passages"][rows]
     if name == "name" and "names" in given:
-        place = pc.index_in(pa.array(texts, pa.large_string()), value_set=pa.array(given["names_text"].tolist(), pa.large_string()))
+        place = pc.index_in(
+            pa.array(texts, pa.large_string()), value_set=pa.array(given["names_text"].tolist(), pa.large_string())
+        )
         if place.null_count:
             raise InvalidData(f"vectors: {place.null_count} of {len(texts)} names have none")
         return given["names"][np.asarray(place)]
@@ -119,7 +127,11 @@ def _relations(
     graph: Graph, given: dict[str, np.ndarray], made: Encoder | None, progress: Progress | None
 ) -> Collection | None:
     if "relations" not in given:
-        return None if made is None else _encode(RELATIONS, key_texts(graph), graph.keys, "relation", made, "float32", progress)
+        return (
+            None
+            if made is None
+            else _encode(RELATIONS, key_texts(graph), graph.keys, "relation", made, "float32", progress)
+        )
     from tercet.normalise import relation_keys
 
     texts = pa.array(given["relations_text"].tolist(), pa.large_string())
@@ -134,7 +146,9 @@ def _relations(
     kept = np.setdiff1d(np.arange(len(place)), lacking)
     owner = graph.keys.take(pa.array(kept))
     print_ = None if made is None else made.fingerprint()
-    return Collection.build(RELATIONS, rows[torch.from_numpy(kept)], owner, "relation", fold_owner=False, fingerprint=print_)
+    return Collection.build(
+        RELATIONS, rows[torch.from_numpy(kept)], owner, "relation", fold_owner=False, fingerprint=print_
+    )
 
 
 def _encode(

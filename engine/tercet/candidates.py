@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from tercet_kernels import csr
 
 from tercet.collection import Collection
 from tercet.errors import InvalidData
 from tercet.graph import Graph
+from tercet_kernels import csr
 
 FAR = torch.iinfo(torch.int32).max
 
@@ -21,7 +21,9 @@ class Bound:
     """A collection whose owners are rows of a graph."""
 
     collection: Collection
-    owner: torch.Tensor  # (V,) int32 node row or relation key; from N on: ids that the graph doesn't have; -1: no such key
+    owner: (
+        torch.Tensor
+    )  # (V,) int32 node row or relation key; from N on: ids that the graph doesn't have; -1: no such key
     by_owner: tuple[torch.Tensor, torch.Tensor]  # (indptr, row): the collection's rows of each owner
     distinct: bool  # no owner twice
     identity: bool  # row i belongs to owner i, for all of them
@@ -88,15 +90,14 @@ def search(
     bound: Bound,
     queries: torch.Tensor,
     wide: torch.Tensor,
-    allowed: torch.Tensor | None,
-    allowed_row: torch.Tensor | None,
+    mask: tuple[torch.Tensor, torch.Tensor] | None,
     max_distance: float | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The candidates of one collection.
 
     Args:
         wide: (B,) int64 candidates wanted by each query.
-        allowed: (F, V) bool masks over the collection's rows; allowed_row: (B,) int32, -1 for none.
+        mask: (F, V) bool masks over the collection's rows, and (B,) int32 which of them each query has, -1 for none.
 
     Returns:
         (owner (B, C) int32, distance (B, C) float32), ascending by (distance, row); -1 and +inf where there is none.
@@ -105,7 +106,7 @@ def search(
     if bound.collection.size == 0 or most < 1:
         empty = queries.new_zeros(queries.shape[0], 0)
         return empty.int(), empty
-    row, distance = bound.collection.index.search(queries, most, allowed, allowed_row)
+    row, distance = bound.collection.index.search(queries, most, *(mask or (None, None)))
     place = torch.arange(row.shape[1], device=row.device)
     none = (row < 0) | (place[None] >= wide[:, None])
     if max_distance is not None:
@@ -193,7 +194,9 @@ def rescore(
         got = b.collection.index.pairs(queries, query[pair].int().contiguous(), row.contiguous())
         mask = None if allowed is None else allowed[i]
         if mask is not None:
-            shut = ~mask[0][mask[1][query[pair].long()].clamp(min=0).long(), row.long()] & (mask[1][query[pair].long()] >= 0)
+            shut = ~mask[0][mask[1][query[pair].long()].clamp(min=0).long(), row.long()] & (
+                mask[1][query[pair].long()] >= 0
+            )
             got = got.masked_fill(shut, torch.inf)
         if max_distance is not None:
             got = got.masked_fill(got > max_distance, torch.inf)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow a shared machine down
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 Encoder = Annotated[str, typer.Option(help="Model name, local path, or 'minilm' for the one a package ships.")]
@@ -22,7 +23,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 def demo(
     questions: Annotated[int, typer.Option(help="Questions in the batch at the end.")] = 1000,
     encoder: Encoder = "minilm",
-    keep: Annotated[Path | None, typer.Option(help="Save the library's graph as a store, or use the one there.")] = None,
+    keep: Annotated[
+        Path | None, typer.Option(help="Save the library's graph as a store, or use the one there.")
+    ] = None,
     sentences_only: Annotated[bool, typer.Option(help="Only the six sentences.")] = False,
 ) -> None:
     """Six sentences, then this interpreter's standard library as a graph, asked real questions."""
@@ -35,7 +38,9 @@ def demo(
 
 @app.command()
 def build(
-    source: Annotated[Path, typer.Argument(help="Folder with nodes.* and edges.*, or with passages and OpenIE triples.")],
+    source: Annotated[
+        Path, typer.Argument(help="Folder with nodes.* and edges.*, or with passages and OpenIE triples.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder of the store.")],
     encoder: Encoder = "minilm",
     format: Annotated[str, typer.Option(help="tables, openie, or auto.")] = "auto",
@@ -59,7 +64,11 @@ def build(
             from tercet.formats import tables
 
             engine = from_tables(
-                *tables.read(source), encoder, dtype=dtype, progress=progress, bad_rows="skip" if skip_bad_rows else "refuse"
+                *tables.read(source),
+                encoder,
+                dtype=dtype,
+                progress=progress,
+                bad_rows="skip" if skip_bad_rows else "refuse",
             )
             report = str(engine.graph.report)
         else:

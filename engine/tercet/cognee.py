@@ -62,7 +62,8 @@ def graph_from_records(
             raise InvalidData(f"node record {i} ({node!r}): expected properties, got {props!r}")
         if not props.get("is_internal"):
             rows.setdefault(str(node), props)
-    kept, dropped = [], set()
+    kept: list[tuple[str, str, Any, Mapping[str, Any]]] = []
+    dropped: set[str] = set()
     for i, (source, target, name, props) in enumerate(edges):
         if not (str(source) in rows and str(target) in rows):
             dropped.update((str(source), str(target)))
@@ -72,7 +73,9 @@ def graph_from_records(
         kept.append((str(source), str(target), name, props))
     columns = {
         "id": list(rows),
-        "importance_weight": [_weight(p.get("importance_weight"), "importance_weight" in properties) for p in rows.values()],
+        "importance_weight": [
+            _weight(p.get("importance_weight"), "importance_weight" in properties) for p in rows.values()
+        ],
         "feedback_weight": [_feedback(p.get("feedback_weight"), feedback) for p in rows.values()],
         "belongs_to_set": [_names(p.get("belongs_to_set")) for p in rows.values()],
     }
@@ -188,4 +191,3 @@ def _text(value: Any) -> str | None:
 
 def _names(value: Any) -> list[str]:
     return [str(v) for v in value] if isinstance(value, (list, tuple)) else []
-

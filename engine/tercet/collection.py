@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from tercet_kernels.cosine import norms
 
 from tercet.encoder import Encoder, Fingerprint, resolve_encoder
 from tercet.errors import DimensionMismatch, InvalidArgument, InvalidData
@@ -17,6 +16,7 @@ from tercet.ids import canonical_ids
 from tercet.index import Index, build_index
 from tercet.normalise import fold
 from tercet.tables import SHOWN, name_lists, texts
+from tercet_kernels.cosine import norms
 
 ROWS = 1 << 15  # rows normalised at a time
 
@@ -50,6 +50,7 @@ class Collection:
         dtype: Literal["float32", "float16"] = "float32",
         order: Literal["canonical", "input"] = "canonical",
         index: str = "exact",
+        index_options: dict[str, Any] | None = None,
         zero_vectors: Literal["worst", "hide"] = "worst",
         fingerprint: Fingerprint | str | None = None,
         belongs_to_set: Any = None,
@@ -61,13 +62,14 @@ class Collection:
         Args:
             name: how the collection is called, such as "Entity_name".
             vectors: (V, D) numbers, any array type; rows are brought to unit norm.
-            owner: (V,) node ids (kind "node") or relation texts (kind "relation"; folded as the graph's edge texts are).
+            owner: (V,) node ids (kind "node"), or relation texts (kind "relation"), folded as the graph's edge texts are.
             texts: (V,) strings to encode when there are no vectors; they are the owners of a relation collection
                 unless `owner` says otherwise.
             encoder: a model name, a local path, a callable or an `Encoder`; needed with texts.
             dtype: storage; float16 halves the memory, and distances are exact for the stored values.
             order: "canonical" sorts rows by owner, so that ties don't depend on load order; "input" keeps them.
             index: "exact", or an approximate index: see `tercet.index`.
+            index_options: of the approximate index, such as {"nprobe": 64}: see `tercet.index.approx`.
             zero_vectors: a zero vector is at distance 1.0 ("worst") or is never found ("hide").
             fingerprint: who made the vectors: a `Fingerprint` or the model's name.
             belongs_to_set: (V,) lists of node set names, when rows are filtered by sets of their own (Cognee's stores).
@@ -85,7 +87,9 @@ class Collection:
         rows = _vectors(place, vectors, texts, made, progress)
         if made is not None and fingerprint is None:
             fingerprint = made.fingerprint()
-        owners = _owners(place, owner if owner is not None else (texts if kind == "relation" else None), kind, fold_owner)
+        owners = _owners(
+            place, owner if owner is not None else (texts if kind == "relation" else None), kind, fold_owner
+        )
         if len(owners) != rows.shape[0]:
             raise InvalidData(f"{place}: {rows.shape[0]} vectors but {len(owners)} owners")
         sets = None if belongs_to_set is None else name_lists(belongs_to_set, f"{place}: belongs_to_set")
@@ -97,10 +101,13 @@ class Collection:
                 if sets is not None:
                     raise InvalidArgument(f"{place}: belongs_to_set goes with order='input'")
         unit, scale, zero = _unit(place, rows, dtype, by_owner)
-        hidden = torch.from_numpy(np.isin(np.arange(len(owners)), zero)) if len(zero) and zero_vectors == "hide" else None
+        hidden = (
+            torch.from_numpy(np.isin(np.arange(len(owners)), zero)) if len(zero) and zero_vectors == "hide" else None
+        )
         if isinstance(fingerprint, str):
             fingerprint = Fingerprint.named(fingerprint, rows.shape[1])
-        out = Collection(name, kind, build_index(index, unit, scale, hidden), owners, zero, fingerprint)
+        searched = build_index(index, unit, scale, hidden, **(index_options or {}))
+        out = Collection(name, kind, searched, owners, zero, fingerprint)
         if sets is not None:
             out = replace(out, set_names=pc.unique(sets[1]), set_indptr=sets[0], set_member=sets[1])
         return out
@@ -164,7 +171,9 @@ def _vectors(
             first = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
             raise InvalidData(f"{place} row {first}: expected text, got null")
         return encode_rows(encoder, column.to_pylist(), progress)
-    rows = vectors if isinstance(vectors, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(_array(place, vectors)))
+    rows = (
+        vectors if isinstance(vectors, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(_array(place, vectors)))
+    )
     if rows.dim() != 2:
         raise InvalidData(f"{place}: expected vectors of shape (V, D), got {tuple(rows.shape)}")
     if not rows.dtype.is_floating_point:

@@ -150,7 +150,7 @@ def _status_label(status: str, date: object) -> str:
     return f"[{shown}]" if status == "current" else f"[{status}; {shown}]"
 
 
-def render_batch(  # noqa: PLR0917
+def render_batch(
     title: Column,
     block: Column,
     relation_label: Column | None,
@@ -321,7 +321,7 @@ def _only(condition: pa.Array, strings: pa.Array) -> pa.Array:
     return pc.if_else(condition, strings, pa.scalar(None, pa.large_string()))
 
 
-def fit_tokens(  # noqa: PLR0917
+def fit_tokens(
     title: Column,
     block: Column,
     relation_label: Column | None,

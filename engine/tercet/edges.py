@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tercet.errors import InvalidArgument
 from tercet.ids import IdIndex, canonical_ids
@@ -80,8 +79,10 @@ def read_edges(
     if not canonical:
         order = np.sort(order)
     table = _edge_table(columns, edge_text, edge_id, order)
-    taken = [np.ascontiguousarray(a[order]) for a in (ends[0], ends[1], relation, key, *weights)]
-    return EdgeColumns(*taken, table=table, relation_names=relation_names, keys=keys)
+    source, target, label, key, importance, feedback = (
+        np.ascontiguousarray(a[order]) for a in (ends[0], ends[1], relation, key, *weights)
+    )
+    return EdgeColumns(source, target, label, key, importance, feedback, table, relation_names, keys)
 
 
 def _labels(

@@ -62,7 +62,9 @@ class Engine:
         self.graph = graph.to(self.device)
         self.collections = [replace(c, index=c.index.to(self.device)) for c in collections]
         resolved = resolve_encoder(encoder)
-        self.encoder: Encoder | None = CachedEncoder(resolved, capacity=cache) if resolved is not None and cache else resolved
+        self.encoder: Encoder | None = (
+            CachedEncoder(resolved, capacity=cache) if resolved is not None and cache else resolved
+        )
         self.encoder_name = encoder if isinstance(encoder, str) else None
         self.bound, self.unread = bind(self.collections, self.graph, keep_unknown=self.rules.unknown_owners == "keep")
         self.topology = topology_of(self.graph)
@@ -79,7 +81,7 @@ class Engine:
         *,
         vectors: Any = None,
         top_k: int | Sequence[int] = 5,
-        wide_search_top_k: int | None | Sequence[int | None] = 100,
+        wide_search_top_k: int | Sequence[int | None] | None = 100,
         collections: Sequence[str] | None = None,
         projection: Literal["induced", "incident", "full", "nodeset", "neighborhood"] | None = None,
         node_name: str | Sequence[str] | Sequence[Sequence[str] | None] | None = None,
@@ -298,4 +300,3 @@ def _track(chunks: list[np.ndarray], progress: bool, total: int) -> Iterator[np.
         for chunk in chunks:
             yield chunk
             bar.advance(task, len(chunk))
-

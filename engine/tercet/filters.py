@@ -78,8 +78,8 @@ def _is_batch(filter: Any) -> bool:
     """A list whose entries are filters themselves, rather than ids."""
     if not isinstance(filter, (list, tuple)):
         return False
-    return any(x is None or isinstance(x, (pc.Expression, np.ndarray, torch.Tensor, pa.Array, list, tuple, set, frozenset))
-               for x in filter)  # fmt: skip
+    kinds = (pc.Expression, np.ndarray, torch.Tensor, pa.Array, list, tuple, set, frozenset)
+    return any(x is None or isinstance(x, kinds) for x in filter)
 
 
 def _mask(graph: Graph, filter: Any, place: str) -> np.ndarray:

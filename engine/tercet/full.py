@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from tercet_kernels._types import EdgeRule
-from tercet_kernels.edge_filter import edge_filter
-from tercet_kernels.effective import effective
 
 from tercet.candidates import Bound, Hits, rescore
 from tercet.plan import Plan
+from tercet_kernels._types import EdgeRule
+from tercet_kernels.edge_filter import edge_filter
+from tercet_kernels.effective import effective
 
 TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
 ROUNDOFF = 2.0**-23
@@ -64,7 +64,7 @@ def _part(
 ) -> Found:
     chosen = queries[part]
     count, s, graph = chosen.shape[0], plan.scoring, plan.graph
-    exact = s.cliff and (s.influence > 0 or s.personal is not None) or plan.max_distance is not None
+    exact = (s.cliff and (s.influence > 0 or s.personal is not None)) or plan.max_distance is not None
     rule = EdgeRule(graph.edge_importance, graph.edge_feedback, s.influence, s.penalty, s.cliff)
     if nodes is None or relations is None:
         distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
@@ -153,7 +153,9 @@ def _put(out: torch.Tensor, got: torch.Tensor, bound: Bound, combine: str) -> No
     values = got if held.shape[0] == got.shape[1] else got[:, held]
     if bound.distinct:
         old = out[:, owner]
-        out[:, owner] = torch.minimum(old, values) if combine == "best" else torch.where(torch.isfinite(values), values, old)
+        out[:, owner] = (
+            torch.minimum(old, values) if combine == "best" else torch.where(torch.isfinite(values), values, old)
+        )
         return
     where = owner.expand(out.shape[0], -1)
     if combine == "best":
@@ -198,7 +200,11 @@ def _available(plan: Plan, value: torch.Tensor | None, either: torch.Tensor | No
     """How many edges were in play for each query; without `value` every node is open."""
     if either is None and value is None:
         return torch.full((count,), plan.graph.num_edges, dtype=torch.int64, device=plan.graph.device)
-    open_ = torch.isfinite(value) if value is not None else torch.ones_like(either, dtype=torch.bool)
+    if value is not None:
+        open_ = torch.isfinite(value)
+    else:
+        assert either is not None
+        open_ = torch.ones_like(either)
     source, target = plan.topology.source.long(), plan.topology.target.long()
     counts = []
     for q in range(count):
@@ -271,7 +277,9 @@ def _concat(parts: list[Found], queries: torch.Tensor) -> Found:
 
     def hits(i: int) -> Hits:
         tables: list[Hits] = [p[i] for p in parts]  # type: ignore[misc]
-        return Hits(offsets([t.indptr for t in tables]), *(torch.cat(x) for x in zip(*(t[1:] for t in tables), strict=True)))
+        return Hits(
+            offsets([t.indptr for t in tables]), *(torch.cat(x) for x in zip(*(t[1:] for t in tables), strict=True))
+        )
 
     joined = [torch.cat([getattr(p, name) for p in parts]) for name in ("edge", "available", "touched")]
     return Found(offsets([p.indptr for p in parts]), joined[0], hits(2), hits(3), *joined[1:])

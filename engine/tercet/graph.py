@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import torch
-from tercet_kernels import csr
 
 from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument, UnknownId
 from tercet.ids import IdIndex, canonical_ids
 from tercet.nodes import NodeColumns, read_nodes
 from tercet.tables import ImportReport
+from tercet_kernels import csr
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ class Graph:
         return self._once("_relation_column", self._label_column)
 
     @property
-    def text_columns(self) -> tuple[Any, ...]:
+    def text_columns(self) -> tuple[Any, Any, Any, Any, Any, Any]:
         """What the context text is made of: title, block, label, edge text, status, superseded."""
         return self._once("_text_columns", lambda: (
             *(self.nodes.column(c) for c in ("context_title", "context_block")), self.relation_column,
@@ -181,7 +181,11 @@ class Graph:
     def triplet(self, edge: int) -> tuple[str, str, str]:
         """(source id, relation, target id) of an edge row."""
         source, target, label = int(self.source[edge]), int(self.target[edge]), int(self.relation[edge])
-        return self.ids[source].as_py(), self.relation_names[label].as_py() if label >= 0 else "", self.ids[target].as_py()
+        return (
+            self.ids[source].as_py(),
+            self.relation_names[label].as_py() if label >= 0 else "",
+            self.ids[target].as_py(),
+        )
 
     def set_mask(self, names: Sequence[str], operator: str) -> np.ndarray:
         """(N,) bool: nodes that belong to any ("OR") or all ("AND") of the named sets."""
@@ -189,12 +193,15 @@ class Graph:
         if operator == "AND" and int(wanted.sum()) < len(set(names)):
             return np.zeros(self.num_nodes, bool)
         node = np.repeat(np.arange(self.num_nodes), np.diff(self.set_indptr))
-        held = np.unique(np.stack([node, self.set_member], axis=1)[wanted[self.set_member]], axis=0)  # named once a node
+        held = np.unique(
+            np.stack([node, self.set_member], axis=1)[wanted[self.set_member]], axis=0
+        )  # named once a node
         counts = np.bincount(held[:, 0], minlength=self.num_nodes)
         return counts >= (len(set(names)) if operator == "AND" else 1)
 
     def __repr__(self) -> str:
-        return f"Graph({self.num_nodes} nodes, {self.num_edges} edges, {len(self.relation_names)} relations, {self.device})"
+        labels = len(self.relation_names)
+        return f"Graph({self.num_nodes} nodes, {self.num_edges} edges, {labels} relations, {self.device})"
 
 
 def adjacency(key: torch.Tensor, other: torch.Tensor, size: int) -> Adjacency:

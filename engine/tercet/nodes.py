@@ -1,7 +1,7 @@
 """The node table of a graph: checked, ordered, with the titles that context text needs."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ class NodeColumns:
 
 
 def read_nodes(
-    nodes: Any, report: ImportReport, *, canonical: bool, skip: bool, missing: str, check: bool
+    nodes: Any, report: ImportReport, *, canonical: bool, skip: bool, missing: Literal["fallback", "none"], check: bool
 ) -> NodeColumns:
     """Check a table of nodes and order its rows; see `Graph.from_tables`."""
     columns = as_columns(nodes, "nodes")
@@ -56,9 +56,7 @@ def read_nodes(
     return NodeColumns(ids, weights[0][keep], weights[1][keep], table, set_names, set_indptr, set_member)
 
 
-def read_weight(
-    values: Any, name: str, size: int, report: ImportReport, bad: np.ndarray, check: bool
-) -> np.ndarray:
+def read_weight(values: Any, name: str, size: int, report: ImportReport, bad: np.ndarray, check: bool) -> np.ndarray:
     """Weights as float64, the default where they are missing; what isn't a number in [0, 1] is marked in `bad`."""
     if values is None:
         return np.full(size, DEFAULT_WEIGHT)
@@ -106,14 +104,16 @@ def _take_lists(
     return taken, flat.take(pa.array(inside))
 
 
-def _text_table(ids: pa.LargeStringArray, columns: dict[str, Any], keep: np.ndarray, missing: str) -> pa.Table:
+def _text_table(
+    ids: pa.LargeStringArray, columns: dict[str, Any], keep: np.ndarray, missing: Literal["fallback", "none"]
+) -> pa.Table:
     rows = pa.array(keep)
     known: dict[str, Any] = {
         name: texts(columns.pop(name), f"nodes.{name}").take(rows) for name in TEXT_COLUMNS if name in columns
     }
     title, block = node_columns(
         ids, known.get("name"), known.get("description"), known.get("text"), missing=missing,
-        has_name="name" in known or missing == "fallback", has_description="description" in known or missing == "fallback",
+        has_name="name" in known, has_description="description" in known,
     )  # fmt: skip
     other = {name: arrow_column(values, f"nodes.{name}").take(rows) for name, values in columns.items()}
     blank = pa.nulls(len(ids), pa.large_string())

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import torch
-from tercet_kernels._types import Topology
 
 from tercet.candidates import Bound
 from tercet.graph import Graph
 from tercet.rules import Projection
+from tercet_kernels._types import Topology
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from tercet_kernels.cosine import norms
 
 from tercet.encoder import Encoder
 from tercet.errors import DimensionMismatch, InvalidArgument
+from tercet_kernels.cosine import norms
 
 ZERO = "the vector is zero, so it is at no distance from anything"
 
@@ -71,7 +71,9 @@ def _encode(texts: list[Any], encoder: Encoder | None, dimension: int, single: b
     if good:
         assert encoder is not None
         got = encoder.encode([texts[i] for i in good])
-        if got.shape[1] != dimension:  # the engine compares widths before it gets here; a callable may still change its mind
+        if (
+            got.shape[1] != dimension
+        ):  # the engine compares widths before it gets here; a callable may still change its mind
             raise DimensionMismatch(f"the encoder made vectors of dimension {got.shape[1]}, expected {dimension}")
         embedding[good] = got
         for i in torch.nonzero(~got.any(dim=1)).flatten().tolist():
@@ -91,7 +93,11 @@ def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dic
         got = torch.zeros(len(rows), dimension)
         for i, row in enumerate(rows):
             try:
-                value = torch.as_tensor(np.asarray(row, np.float32)) if not isinstance(row, torch.Tensor) else row.float().cpu()
+                value = (
+                    torch.as_tensor(np.asarray(row, np.float32))
+                    if not isinstance(row, torch.Tensor)
+                    else row.float().cpu()
+                )
             except (ValueError, TypeError):
                 errors[i] = f"expected {dimension} numbers, got {type(row).__name__}"
                 continue

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import torch
+
+from tercet.candidates import Hits, merge, rescore, search
+from tercet.full import full_fragment
+from tercet.plan import Plan
 from tercet_kernels._types import EdgeRule, Fragment, NodeHits, RelationHits, Top
 from tercet_kernels.effective import effective
 from tercet_kernels.expand import expand
 from tercet_kernels.fragment_topk import fragment_topk
 from tercet_kernels.triplet_topk import triplet_topk
-
-from tercet.candidates import Hits, merge, rescore, search
-from tercet.full import full_fragment
-from tercet.plan import Plan
 
 
 class Status(IntEnum):
@@ -104,14 +104,11 @@ def limits(plan: Plan, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
     return full(nodes), full(every[1])
 
 
-def _search(
-    plan: Plan, queries: torch.Tensor, node_limit: torch.Tensor, key_limit: torch.Tensor
-) -> tuple[Hits, Hits]:
+def _search(plan: Plan, queries: torch.Tensor, node_limit: torch.Tensor, key_limit: torch.Tensor) -> tuple[Hits, Hits]:
     out = []
     for bound, wide in ((plan.node_bound, node_limit), (plan.relation_bound, key_limit)):
         found = [
-            search(b, queries, wide, *(mask or (None, None)), plan.max_distance)
-            for b, mask in zip(bound, plan.masks(bound), strict=True)
+            search(b, queries, wide, mask, plan.max_distance) for b, mask in zip(bound, plan.masks(bound), strict=True)
         ]
         out.append(merge(found, plan.combine, queries.shape[0], queries.device))
     return out[0], out[1]
@@ -135,7 +132,9 @@ def _project(plan: Plan, queries: torch.Tensor, nodes: Hits) -> tuple[Hits, bool
         fresh = torch.nonzero(~known).flatten()
         query = query_of(hits.indptr)[fresh].int()
         masks = None if plan.row_masks is not None else plan.masks(plan.node_bound)
-        got, which = rescore(plan.node_bound, queries, query, hits.element[fresh], plan.combine, masks, plan.max_distance)
+        got, which = rescore(
+            plan.node_bound, queries, query, hits.element[fresh], plan.combine, masks, plan.max_distance
+        )
         hits.distance[fresh], hits.collection[fresh] = got, which
     return hits, False
 
@@ -236,9 +235,7 @@ def _rank_hits(
     return _ranking(plan, top, hits, relations, candidates, touched, clock)
 
 
-def _rank_full(
-    plan: Plan, queries: torch.Tensor, nodes: Hits | None, relations: Hits | None, clock: Clock
-) -> Ranking:
+def _rank_full(plan: Plan, queries: torch.Tensor, nodes: Hits | None, relations: Hits | None, clock: Clock) -> Ranking:
     with clock.stage("full"):
         found = full_fragment(plan, queries, nodes, relations, most(plan), node_terms)
     with clock.stage("rank"):

@@ -10,6 +10,7 @@ import torch
 
 from tercet.candidates import rescore
 from tercet.context import first_triplets, fit_tokens, render_batch
+from tercet.graph import Graph
 from tercet.plan import Plan
 from tercet.query import QueryBatch
 from tercet.ranking import Ranking, Status, node_terms
@@ -217,24 +218,23 @@ class Recall(Sequence["Result"]):
             self._cache["text"] = (column, kept)
         return self._cache["text"]
 
-    def _render(self, graph: Any, edge: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    def _render(self, graph: Graph, edge: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+        """Texts of ranked edges (rows of `edge`, -1 for none), and how many triplets each of them holds."""
         present = edge >= 0
         indptr = np.zeros(len(edge) + 1, np.int64)
         np.cumsum(present.sum(axis=1), out=indptr[1:])
         rows = edge[present].astype(np.int64)
         source, target = (x.cpu().numpy()[rows] for x in (graph.source, graph.target))
-        text = graph.text_columns
+        columns, name = graph.text_columns, graph.relationship_name
         kept = np.diff(indptr)
         if self.max_context_tokens is not None:
             kept = fit_tokens(
-                *text, source, target, rows, indptr, max_tokens=self.max_context_tokens, counter=self.count_tokens,
-                relation_name=graph.relationship_name,
+                *columns, source, target, rows, indptr, relation_name=name, max_tokens=self.max_context_tokens,
+                counter=self.count_tokens,
             )  # fmt: skip
             inside, indptr = first_triplets(indptr, kept)
             source, target, rows = source[inside], target[inside], rows[inside]
-        return render_batch(
-            *text, source, target, rows, indptr, relation_name=graph.relationship_name
-        ), np.asarray(kept)
+        return render_batch(*columns, source, target, rows, indptr, relation_name=name), np.asarray(kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,7 +345,10 @@ class Result:
             part: dict[str, Any] = {"distance": float(distance) if slot >= 0 else None}
             if name == "relation":
                 s = plan.scoring
-                weights = {"importance": float(graph.edge_importance[edge]), "feedback": float(graph.edge_feedback[edge])}
+                weights = {
+                    "importance": float(graph.edge_importance[edge]),
+                    "feedback": float(graph.edge_feedback[edge]),
+                }
                 term = effective(
                     distance.double()[None], weights["importance"], weights["feedback"], influence=s.influence,
                     penalty=s.penalty, cliff=s.cliff,

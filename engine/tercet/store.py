@@ -64,7 +64,9 @@ def save(engine: "Engine", path: str | Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def open(path: str | Path, device: str = "auto", *, encoder: Any = None, verify: bool = True, **options: Any) -> "Engine":
+def open(
+    path: str | Path, device: str = "auto", *, encoder: Any = None, verify: bool = True, **options: Any
+) -> "Engine":
     """Load a store. Vectors are mapped, so they are read when they are first used.
 
     Args:
@@ -117,7 +119,9 @@ def check_files(manifest: dict[str, Any], data: Path, *, hashes: bool) -> None:
         if size != want["bytes"]:
             raise StoreError(f"{file}: expected {want['bytes']} bytes, found {size}")
         if hashes and (found := _digest(file)) != want["sha256"]:
-            raise StoreError(f"{file}: expected sha256 {want['sha256'][:16]}…, found {found[:16]}…: the file was changed")
+            raise StoreError(
+                f"{file}: expected sha256 {want['sha256'][:16]}…, found {found[:16]}…: the file was changed"
+            )
 
 
 def _write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
@@ -138,17 +142,19 @@ def _write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
 
 
 def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
-    tensors = {name: torch.from_numpy(_read_array(folder / f"{name}.npy")) for name in TENSORS}
-    lists = {
-        name: Adjacency(*(torch.from_numpy(_read_array(folder / f"{name}.{p}.npy")) for p in ("indptr", "edge", "other")))
+    fields: dict[str, Any] = {name: torch.from_numpy(_read_array(folder / f"{name}.npy")) for name in TENSORS}
+    fields |= {
+        name: Adjacency(
+            *(torch.from_numpy(_read_array(folder / f"{name}.{p}.npy")) for p in ("indptr", "edge", "other"))
+        )
         for name in ADJACENCIES
     }
-    names = {
+    fields |= {
         name: _read_table(folder / f"{name}.arrow").column(0).combine_chunks()
         for name in ("relation_names", "keys", "set_names", "unread_ends") if (folder / f"{name}.arrow").exists()
     }  # fmt: skip
     graph = Graph(
-        **tensors, **lists, **names, nodes=_read_table(folder / "nodes.arrow"), edges=_read_table(folder / "edges.arrow"),
+        **fields, nodes=_read_table(folder / "nodes.arrow"), edges=_read_table(folder / "edges.arrow"),
         set_indptr=_read_array(folder / "set_indptr.npy"), set_member=_read_array(folder / "set_member.npy"),
         order=about["order"],
     )  # fmt: skip
@@ -181,13 +187,21 @@ def _read_collection(about: dict[str, Any], folder: Path) -> Collection:
     sets: dict[str, Any] = {}
     if (folder / "set_indptr.npy").exists():
         member = _read_table(folder / "set_member.arrow").column(0).combine_chunks()
-        sets = {"set_indptr": _read_array(folder / "set_indptr.npy"), "set_member": member, "set_names": member.unique()}
+        sets = {
+            "set_indptr": _read_array(folder / "set_indptr.npy"),
+            "set_member": member,
+            "set_names": member.unique(),
+        }
     collection = Collection(
         about["name"], kind, load_index(about["index"], folder),
         _read_table(folder / "owner.arrow").column(0).combine_chunks(), _read_array(folder / "zero_norm.npy"),
         None if about["fingerprint"] is None else Fingerprint.from_json(about["fingerprint"]), **sets,
     )  # fmt: skip
-    if (collection.index.size, collection.dimension, collection.size) != (about["rows"], about["dimension"], about["rows"]):
+    if (collection.index.size, collection.dimension, collection.size) != (
+        about["rows"],
+        about["dimension"],
+        about["rows"],
+    ):
         raise StoreError(
             f"{folder}: expected {about['rows']} vectors of dimension {about['dimension']}, found "
             f"{collection.index.size} of {collection.dimension} and {collection.size} owners"

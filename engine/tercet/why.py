@@ -132,7 +132,9 @@ class _Probe:
             if not len(mine):
                 continue
             best = mine[torch.argmin(distance[mine])]
-            ahead = (distance < distance[best]) | ((distance == distance[best]) & (torch.arange(len(distance), device=best.device) < best))
+            ahead = (distance < distance[best]) | (
+                (distance == distance[best]) & (torch.arange(len(distance), device=best.device) < best)
+            )
             out.append(Standing(b.collection.name, int(ahead.sum()), float(distance[best])))
         return out
 
@@ -146,7 +148,11 @@ class _Probe:
 def _why_node(probe: _Probe, row: int, node: Any) -> Why:
     graph = probe.plan.graph
     ranked = probe.ranked()
-    ends = np.stack([x.cpu().numpy()[ranked] for x in (graph.source, graph.target)], 1) if len(ranked) else np.zeros((0, 2))
+    ends = (
+        np.stack([x.cpu().numpy()[ranked] for x in (graph.source, graph.target)], 1)
+        if len(ranked)
+        else np.zeros((0, 2))
+    )
     at = np.flatnonzero((ends == row).any(axis=1))
     standings = tuple(probe.standings(probe.plan.node_bound, row))
     if len(at) and at[0] < probe.top_k:
@@ -155,7 +161,9 @@ def _why_node(probe: _Probe, row: int, node: Any) -> Why:
         return Why(False, "filter", f"{node!r} is outside the filter", None, {}, standings)
     if len(at):
         return _cut(f"the best triplet of {node!r}", int(at[0]), standings)
-    degree = int(graph.out.indptr[row + 1] - graph.out.indptr[row] + graph.into.indptr[row + 1] - graph.into.indptr[row])
+    degree = int(
+        graph.out.indptr[row + 1] - graph.out.indptr[row] + graph.into.indptr[row + 1] - graph.into.indptr[row]
+    )
     if degree == 0:
         return Why(False, "project", f"{node!r} has no edge, so no triplet can hold it", None, {}, standings)
     missing = _unreached(probe, [standings], [f"{node!r}"])
@@ -184,7 +192,9 @@ def _why_edge(probe: _Probe, row: int) -> Why:
     missing = _unreached(probe, each, [repr(graph.ids[e].as_py()) for e in ends])
     if missing is not None:
         return replace(missing, needed=_with_top_k(probe, row, missing.needed))
-    return Why(False, "project", f"{name} isn't admitted by the projection {probe.plan.projection!r}", None, {}, standings)
+    return Why(
+        False, "project", f"{name} isn't admitted by the projection {probe.plan.projection!r}", None, {}, standings
+    )
 
 
 def _cut(name: str, rank: int, standings: tuple[Standing, ...]) -> Why:
@@ -208,7 +218,9 @@ def _unreached(probe: _Probe, each: list[tuple[Standing, ...]], names: list[str]
             return Why(False, "search", f"{name} has no vector in any collection that is searched", None, {}, together)
     known = [n for n in needs if n is not None]
     if not known:
-        return Why(False, "search", f"{' and '.join(names)} have no vector in any collection searched", None, {}, together)
+        return Why(
+            False, "search", f"{' and '.join(names)} have no vector in any collection searched", None, {}, together
+        )
     wanted = max(known) if probe.plan.projection == "induced" else min(known)
     if wanted <= probe.wide:
         return None
@@ -239,5 +251,3 @@ def _widest(probe: _Probe, row: int) -> dict[str, Any]:
     needs = [probe.needs(probe.standings(plan.node_bound, int(n))) for n in torch.unique(near).tolist()[:64]]
     known = [n for n in needs if n is not None]
     return {"wide_search_top_k": min(known)} if known else {}
-
-

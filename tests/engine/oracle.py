@@ -136,7 +136,7 @@ def answer(world: World, ask: Ask) -> Answer:
     """What a query gets."""
     allowed = _allowed(world, ask)
     nodes, keys = (_search(world, ask, kind, allowed) for kind in ("node", "relation"))
-    touched = bool(nodes or any(e.key in keys for e in world.edges) or _known_keys(world, keys))
+    touched = bool(nodes) or any(e.key in keys for e in world.edges)
     table, edges = _project(world, ask, nodes, allowed)
     ranked = []
     for i in edges if touched else ():
@@ -193,10 +193,6 @@ def _search(world: World, ask: Ask, kind: str, allowed: set[str] | None) -> Foun
             if (limit is None or d <= limit) and (owner not in out or d < out[owner][0]):
                 out[owner] = (d, rows.name)
     return out
-
-
-def _known_keys(world: World, keys: Found) -> bool:
-    return bool({e.key for e in world.edges} & set(keys))
 
 
 def _project(world: World, ask: Ask, nodes: Found, allowed: set[str] | None) -> tuple[Found, list[int]]:

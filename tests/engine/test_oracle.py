@@ -18,10 +18,10 @@ RELATIONS = ("knows", "Knows", "likes it", "it's", " ", None)
 TEXTS = (None, None, None, "", "Knows", "likes it", "other")
 SETS = ("s", "t")
 PROTOTYPES = {
-    width: [oracle.unit(row) for row in np.random.default_rng(width).normal(size=(5, width))] for width in (2, 3, 17, 40)
+    width: [oracle.unit(row) for row in np.random.default_rng(width).normal(size=(5, width))]
+    for width in (2, 3, 17, 40)
 }
 PROJECTIONS = ("induced", "incident", "full", "nodeset", "neighborhood")
-
 
 
 def nodes(rng, count):
@@ -111,7 +111,9 @@ def load(rng, world, given_edges, width):
         "belongs_to_set": [list(n.sets) for n in rows],
     }
     names = ("source", "target", "relation", "id", "text", "importance", "feedback")
-    edge_table = dict(zip(names, zip(*([getattr(e, n) for n in names] for e in given_edges), strict=True), strict=False))
+    edge_table = dict(
+        zip(names, zip(*([getattr(e, n) for n in names] for e in given_edges), strict=True), strict=False)
+    )
     edge_table = {
         {"text": "edge_text", "importance": "importance_weight", "feedback": "feedback_weight"}.get(n, n): list(
             edge_table.get(n, [])

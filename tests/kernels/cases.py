@@ -1,6 +1,7 @@
 """Graphs, hits and comparisons that the tests of several kernels share."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -68,7 +69,7 @@ def assert_same(got: Sequence[torch.Tensor], want: Sequence[torch.Tensor]) -> No
 def group(indptr: torch.Tensor, values: torch.Tensor) -> list[list]:
     """The slices of a ragged value."""
     bounds = indptr.tolist()
-    return [values[low:high].tolist() for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [values[low:high].tolist() for low, high in pairwise(bounds)]
 
 
 def take(hits: Value, queries: Sequence[int]) -> Value:

@@ -35,5 +35,5 @@ def test_no_groups(device: str) -> None:
 @pytest.mark.parametrize("change", [torch.Tensor.long, torch.Tensor.float, lambda x: x[:, None], lambda x: x[::2]])
 def test_refuses_other_shapes_and_dtypes(device: str, change) -> None:
     key = torch.zeros(8, dtype=torch.int32, device=device)
-    with pytest.raises(ValueError, match="^key: expected"):
+    with pytest.raises(ValueError, match=r"^key: expected"):
         csr.group(change(key), 3)

@@ -29,7 +29,9 @@ def show_sentences(encoder: str) -> None:
     for wide in (1, 100):
         result = engine.recall([sentences.QUERY], top_k=20, wide_search_top_k=wide, projection="incident")[0]
         counts = result.explain()["counts"]
-        table = Table("score", "fact", title=f"wide_search_top_k={wide}", caption=f"fragment of {counts['available']} edges")
+        table = Table(
+            "score", "fact", title=f"wide_search_top_k={wide}", caption=f"fragment of {counts['available']} edges"
+        )
         for line, score in list(zip(_lines(result), result.scores, strict=True))[:12]:
             table.add_row(f"{score:.2f}", Text(line))
         columns.append(table)

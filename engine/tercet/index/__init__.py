@@ -29,7 +29,11 @@ class Index(Protocol):
     @property
     def error(self) -> float: ...
     def search(
-        self, queries: torch.Tensor, k: int, allowed: torch.Tensor | None = None, allowed_row: torch.Tensor | None = None
+        self,
+        queries: torch.Tensor,
+        k: int,
+        allowed: torch.Tensor | None = None,
+        allowed_row: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
     def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor: ...
     def approximate(self, queries: torch.Tensor) -> torch.Tensor: ...
@@ -41,13 +45,15 @@ class Index(Protocol):
 def build_index(
     kind: str, vectors: torch.Tensor, scale: torch.Tensor | None, hidden: torch.Tensor | None, **options: Any
 ) -> Index:
-    """An index by name; options go to the approximate ones.
+    """An index by name; options go to the approximate ones, see `tercet.index.approx`.
 
     Raises:
-        InvalidArgument: unknown kind.
-        MissingDependency: FAISS isn't installed.
+        InvalidArgument: unknown kind or option.
+        MissingDependency: FAISS isn't installed, or it can't serve the kind.
     """
     if kind == "exact":
+        if options:
+            raise InvalidArgument(f"index 'exact': it has no options, got {', '.join(options)}")
         return ExactIndex.build(vectors, scale, hidden)
     if kind in APPROXIMATE:
         from tercet.index.approx import FaissIndex

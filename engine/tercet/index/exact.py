@@ -58,7 +58,11 @@ class ExactIndex:
         return ExactIndex(self.vectors.to(device), move(self.scale), move(self.hidden))
 
     def search(
-        self, queries: torch.Tensor, k: int, allowed: torch.Tensor | None = None, allowed_row: torch.Tensor | None = None
+        self,
+        queries: torch.Tensor,
+        k: int,
+        allowed: torch.Tensor | None = None,
+        allowed_row: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The k nearest rows of each query.
 

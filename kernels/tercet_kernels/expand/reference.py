@@ -43,6 +43,8 @@ def expand(
     return out, (reached % span).int()
 
 
-def example(queries: int = 4, nodes: int = 40, edges: int = 50, seeds: int = 3, seed: int = 0, device: str = "cpu") -> dict:
+def example(
+    queries: int = 4, nodes: int = 40, edges: int = 50, seeds: int = 3, seed: int = 0, device: str = "cpu"
+) -> dict:
     base = fragment_example(queries, nodes, edges, seeds, seed, device)
     return {"topology": base["topology"], "indptr": base["hits"].indptr, "seed": base["hits"].node}

@@ -1,5 +1,7 @@
 """The fragment of the graph that each query of a batch may use."""
 
+from typing import Literal
+
 import torch
 
 from tercet_kernels._checks import check_node_hits
@@ -9,13 +11,16 @@ from tercet_kernels._types import Fragment, NodeHits, Topology
 from tercet_kernels.fragment import cpu, reference
 
 
-def fragment(topology: Topology, hits: NodeHits, *, either: bool = False) -> Fragment:
+def fragment(
+    topology: Topology, hits: NodeHits, *, either: bool = False, backend: Literal["own", "cugraph"] = "own"
+) -> Fragment:
     """Edges with both ends (or, with `either`, at least one end) among the query's hits.
 
     Args:
         topology: the graph.
         hits: the matched nodes of each query; `term` isn't read.
         either: admit an edge when one of its ends is matched.
+        backend: on CUDA, "cugraph" asks pylibcugraph instead of our kernel (both ends only).
 
     Returns:
         Disjoint slices, ascending by edge within a query. A self loop appears once.
@@ -27,6 +32,12 @@ def fragment(topology: Topology, hits: NodeHits, *, either: bool = False) -> Fra
     Without Triton, CUDA runs the reference, which makes room for every list of the hits and syncs more often.
     """
     check_node_hits(topology, hits)
+    if backend == "cugraph":
+        from tercet_kernels.fragment import cugraph
+
+        if either:
+            raise ValueError("backend: cuGraph's induced subgraph takes both ends, not either")
+        return cugraph.fragment(topology, hits)
     if hits.node.is_cuda and has_triton():
         from tercet_kernels.fragment import cuda
 

@@ -6,8 +6,8 @@ from numba import njit, prange
 
 @njit(nogil=True, cache=True)
 def visit(
-    source, target, o_indptr, o_edge, o_other, out_indptr, out_edge, in_indptr, in_edge, node, low, high, slot_of, either,
-    edges, start,
+    source, target, o_indptr, o_edge, o_other, out_indptr, out_edge, in_indptr, in_edge, node, low, high, slot_of,
+    either, edges, start,
 ):  # fmt: skip
     """Count the edges of one query's fragment, and write them from `start` on when `edges` has room for them."""
     size = slot_of.size

@@ -57,7 +57,9 @@ def example(
     g = torch.Generator().manual_seed(seed)
     source, target = (torch.randint(0, max(nodes, 1), (edges,), generator=g, dtype=torch.int32) for _ in "st")
     key = torch.randint(-1, 6, (edges,), generator=g, dtype=torch.int32)
-    chosen = [torch.randperm(nodes + 3, generator=g)[: min(hits, nodes + 3)].sort().values.int() for _ in range(queries)]
+    chosen = [
+        torch.randperm(nodes + 3, generator=g)[: min(hits, nodes + 3)].sort().values.int() for _ in range(queries)
+    ]
     indptr = torch.zeros(queries + 1, dtype=torch.int64)
     indptr[1:] = torch.tensor([len(c) for c in chosen]).cumsum(0)
     node = torch.cat(chosen) if queries else torch.zeros(0, dtype=torch.int32)
@@ -75,7 +77,11 @@ def make_topology(
     at_source, at_target = degree[source.long()], degree[target.long()]
     own = (at_source < at_target) | ((at_source == at_target) & (source <= target))
     parts: list[torch.Tensor] = []
-    for group, other in ((torch.where(own, source, target), torch.where(own, target, source)), (source, None), (target, None)):
+    for group, other in (
+        (torch.where(own, source, target), torch.where(own, target, source)),
+        (source, None),
+        (target, None),
+    ):
         order = torch.argsort(group, stable=True).int()
         indptr = torch.zeros(num_nodes + 1, dtype=torch.int64)
         indptr[1:] = torch.bincount(group, minlength=num_nodes).cumsum(0)

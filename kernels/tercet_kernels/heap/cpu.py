@@ -11,7 +11,7 @@ def after(score, edge, other_score, other_edge):
         return True
     if score == other_score:
         return edge > other_edge
-    return score != score and (other_score == other_score or edge > other_edge)
+    return np.isnan(score) and (not np.isnan(other_score) or edge > other_edge)
 
 
 @njit(nogil=True, cache=True)
