@@ -62,7 +62,7 @@ class Collection:
         Args:
             name: how the collection is called, such as "Entity_name".
             vectors: (V, D) numbers, any array type; rows are brought to unit norm.
-            owner: (V,) node ids (kind "node"), or relation texts (kind "relation"), folded as the graph's edge texts are.
+            owner: (V,) node ids (kind "node"), or relation texts (kind "relation"), folded like edge texts.
             texts: (V,) strings to encode when there are no vectors; they are the owners of a relation collection
                 unless `owner` says otherwise.
             encoder: a model name, a local path, a callable or an `Encoder`; needed with texts.
@@ -81,8 +81,14 @@ class Collection:
             InvalidArgument: neither vectors nor texts with an encoder.
         """
         place = f"collection {name!r}"
-        if kind not in ("node", "relation"):
-            raise InvalidArgument(f"{place}: kind must be 'node' or 'relation', got {kind!r}")
+        for option, value, known in (
+            ("kind", kind, ("node", "relation")),
+            ("order", order, ("canonical", "input")),
+            ("dtype", dtype, ("float32", "float16")),
+            ("zero_vectors", zero_vectors, ("worst", "hide")),
+        ):
+            if value not in known:
+                raise InvalidArgument(f"{place}: {option} must be {known[0]!r} or {known[1]!r}, got {value!r}")
         made = None if vectors is not None else resolve_encoder(encoder)
         rows = _vectors(place, vectors, texts, made, progress)
         if made is not None and fingerprint is None:
@@ -93,6 +99,8 @@ class Collection:
         if len(owners) != rows.shape[0]:
             raise InvalidData(f"{place}: {rows.shape[0]} vectors but {len(owners)} owners")
         sets = None if belongs_to_set is None else name_lists(belongs_to_set, f"{place}: belongs_to_set")
+        if sets is not None and len(sets[0]) != len(owners) + 1:
+            raise InvalidData(f"{place}: belongs_to_set: expected {len(owners)} rows, got {len(sets[0]) - 1}")
         by_owner = np.arange(len(owners))
         if order == "canonical":
             by_owner = np.asarray(pc.sort_indices(owners)).astype(np.int64)
@@ -171,9 +179,12 @@ def _vectors(
             first = int(np.flatnonzero(np.asarray(pc.is_null(column)))[0])
             raise InvalidData(f"{place} row {first}: expected text, got null")
         return encode_rows(encoder, column.to_pylist(), progress)
-    rows = (
-        vectors if isinstance(vectors, torch.Tensor) else torch.from_numpy(np.ascontiguousarray(_array(place, vectors)))
-    )
+    if isinstance(vectors, torch.Tensor):
+        rows = vectors.detach().cpu()
+    else:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # the rows are only read
+            rows = torch.from_numpy(np.ascontiguousarray(_array(place, vectors)))
     if rows.dim() != 2:
         raise InvalidData(f"{place}: expected vectors of shape (V, D), got {tuple(rows.shape)}")
     if not rows.dtype.is_floating_point:
@@ -245,8 +256,6 @@ def _unit(
         unit[part] = (rows[part].double() / divisor[part, None]).float()
     if dtype == "float32":
         return unit, None, zero
-    if dtype != "float16":
-        raise InvalidArgument(f"{place}: dtype must be 'float32' or 'float16', got {dtype!r}")
     half = unit.half()
     lengths = norms(half)
     return half, 1.0 / torch.where(lengths == 0, 1.0, lengths), zero

@@ -1,7 +1,7 @@
 """Why something did not come back: the stage that dropped it, its rank there, and what would bring it in."""
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +13,15 @@ from tercet.errors import InvalidArgument, UnknownId
 from tercet.graph import Graph
 from tercet.plan import Plan
 from tercet.query import QueryBatch
-from tercet.ranking import Ranking, retrieve
+from tercet.ranking import Ranking, retrieve, seeds_of
+from tercet_kernels.expand import expand
 
 if TYPE_CHECKING:
     from tercet.engine import Engine
+
+
+NEVER = torch.iinfo(torch.int64).max
+SEARCHED = ("induced", "incident")  # projections in which the search decides what is admitted
 
 
 @dataclass(frozen=True)
@@ -106,148 +111,183 @@ class _Probe:
         self.ranking: Ranking = retrieve(every, query)
         self.top_k = int(plan.top_k[0])
         self.wide = None if plan.wide is None else int(plan.wide[0])
+        self.listings = [
+            self._listing(b, mask) for b, mask in zip(plan.node_bound, plan.masks(plan.node_bound), strict=True)
+        ]
+
+    def _listing(self, bound: Bound, mask: tuple[torch.Tensor, torch.Tensor] | None) -> "_Listing":
+        distance = bound.collection.index.dense(self.query)[0]
+        if mask is not None and int(mask[1][0]) >= 0:
+            distance = distance.masked_fill(~mask[0][int(mask[1][0])], torch.inf)
+        distance, row = distance.sort(stable=True)
+        listed = torch.isfinite(distance)
+        return _Listing(bound.collection.name, bound.owner[row[listed]].long(), distance[listed])
 
     def ranked(self) -> np.ndarray:
         edges = self.ranking.edge[0].cpu().numpy()
         return edges[edges >= 0]
 
-    def allowed(self, row: int) -> bool:
+    def allowed(self, rows: torch.Tensor) -> torch.Tensor:
+        """bool for each node row: whether the filter admits it."""
         plan = self.plan
         if plan.allowed is None or plan.allowed_row is None or int(plan.allowed_row[0]) < 0:
-            return True
-        return bool(plan.allowed[int(plan.allowed_row[0]), row])
+            return torch.ones_like(rows, dtype=torch.bool)
+        return plan.allowed[int(plan.allowed_row[0])][rows]
 
-    def standings(self, bound: list[Bound], element: int) -> list[Standing]:
-        """Where the nearest row of an element stands in each collection, filters applied."""
+    def standings(self, node: int) -> tuple[Standing, ...]:
+        """Where the nearest row of a node stands in each collection, filters applied."""
         out = []
-        for b, mask in zip(bound, self.plan.masks(bound), strict=True):
-            indptr, rows = b.by_owner
-            if element >= indptr.shape[0] - 1:
-                continue
-            mine = rows[int(indptr[element]) : int(indptr[element + 1])].long()
-            distance = b.collection.index.dense(self.query)[0]
-            if mask is not None and int(mask[1][0]) >= 0:
-                distance = distance.masked_fill(~mask[0][int(mask[1][0])], torch.inf)
-            mine = mine[torch.isfinite(distance[mine])]
-            if not len(mine):
-                continue
-            best = mine[torch.argmin(distance[mine])]
-            ahead = (distance < distance[best]) | (
-                (distance == distance[best]) & (torch.arange(len(distance), device=best.device) < best)
-            )
-            out.append(Standing(b.collection.name, int(ahead.sum()), float(distance[best])))
+        for listing in self.listings:
+            at = torch.nonzero(listing.owner == node).flatten()
+            if len(at):
+                out.append(Standing(listing.collection, int(at[0]), float(listing.distance[at[0]])))
+        return tuple(out)
+
+    def needs(self, limit: float | None) -> torch.Tensor:
+        """(N,) int64: the smallest wide_search_top_k under which each node is a candidate, or NEVER."""
+        out = torch.full((self.plan.graph.num_nodes,), NEVER, device=self.query.device)
+        for listing in self.listings:
+            count = torch.arange(1, len(listing.owner) + 1, device=out.device)
+            usable = listing.owner < out.shape[0]
+            if limit is not None:
+                usable &= listing.distance <= limit
+            out.scatter_reduce_(0, listing.owner[usable], count[usable], "amin")
         return out
 
-    def needs(self, standings: list[Standing]) -> int | None:
-        """The smallest wide_search_top_k under which some collection contributes the element; None: there is none."""
-        limit = self.plan.max_distance
-        ranks = [s.rank + 1 for s in standings if limit is None or s.distance <= limit]
-        return min(ranks) if ranks else None
+    def nearest(self) -> torch.Tensor:
+        """(N,) float32 distance of each node, +inf where it has no vector."""
+        out = torch.full((self.plan.graph.num_nodes,), torch.inf, device=self.query.device)
+        for listing in self.listings:
+            usable = listing.owner < out.shape[0]
+            out.scatter_reduce_(0, listing.owner[usable], listing.distance[usable], "amin")
+        return out
+
+    def candidate(self, node: int) -> bool:
+        need = int(self.needs(self.plan.max_distance)[node])
+        return need < NEVER and (self.wide is None or need <= self.wide)
+
+
+class _Listing(NamedTuple):
+    """The rows of a collection that a query may use, nearest first."""
+
+    collection: str
+    owner: torch.Tensor  # (n,) int64
+    distance: torch.Tensor  # (n,) float32
 
 
 def _why_node(probe: _Probe, row: int, node: Any) -> Why:
     graph = probe.plan.graph
     ranked = probe.ranked()
-    ends = (
-        np.stack([x.cpu().numpy()[ranked] for x in (graph.source, graph.target)], 1)
-        if len(ranked)
-        else np.zeros((0, 2))
-    )
+    ends = np.stack([x.cpu().numpy()[ranked] for x in (graph.source, graph.target)], axis=1)
     at = np.flatnonzero((ends == row).any(axis=1))
-    standings = tuple(probe.standings(probe.plan.node_bound, row))
+    standings = probe.standings(row)
     if len(at) and at[0] < probe.top_k:
         return Why(True, "returned", f"{node!r} is an end of triplet {at[0]}", int(at[0]), {}, standings)
-    if not probe.allowed(row):
+    if not bool(probe.allowed(torch.tensor([row], device=graph.device))):
         return Why(False, "filter", f"{node!r} is outside the filter", None, {}, standings)
     if len(at):
         return _cut(f"the best triplet of {node!r}", int(at[0]), standings)
-    degree = int(
-        graph.out.indptr[row + 1] - graph.out.indptr[row] + graph.into.indptr[row + 1] - graph.into.indptr[row]
-    )
-    if degree == 0:
+    mine = torch.cat([x.edge[int(x.indptr[row]) : int(x.indptr[row + 1])] for x in (graph.out, graph.into)]).long()
+    if not len(mine):
         return Why(False, "project", f"{node!r} has no edge, so no triplet can hold it", None, {}, standings)
-    missing = _unreached(probe, [standings], [f"{node!r}"])
-    if missing is not None:
-        return missing
-    needed = _widest(probe, row)
-    reason = f"{node!r} is a candidate, but no edge of it is admitted by the projection {probe.plan.projection!r}"
+    mine = mine[probe.allowed(graph.source[mine].long()) & probe.allowed(graph.target[mine].long())]
+    needed = _advice(probe, mine)
+    if probe.plan.projection in SEARCHED and not probe.candidate(row):
+        reason, rank = _absence(probe, repr(node), standings)
+        return Why(False, "search", reason, rank, needed, standings)
+    reason = f"no edge of {node!r} is admitted by the projection {probe.plan.projection!r}"
     return Why(False, "project", reason, None, needed, standings)
 
 
 def _why_edge(probe: _Probe, row: int) -> Why:
     graph = probe.plan.graph
     name = "{!r} -{}-> {!r}".format(*graph.triplet(row))
-    ranked = probe.ranked()
-    at = np.flatnonzero(ranked == row)
-    ends = [int(graph.source[row]), int(graph.target[row])]
-    each = [tuple(probe.standings(probe.plan.node_bound, e)) for e in ends]
-    standings = each[0] + each[1]
+    at = np.flatnonzero(probe.ranked() == row)
+    ends = list(dict.fromkeys([int(graph.source[row]), int(graph.target[row])]))
+    ids = [graph.ids[e].as_py() for e in ends]
+    each = [probe.standings(e) for e in ends]
+    standings = tuple(s for one in each for s in one)
     if len(at) and at[0] < probe.top_k:
         return Why(True, "returned", f"{name} is triplet {at[0]}", int(at[0]), {}, standings)
-    shut = [graph.ids[e].as_py() for e in ends if not probe.allowed(e)]
-    if shut:
-        return Why(False, "filter", f"{name}: {', '.join(map(repr, shut))} outside the filter", None, {}, standings)
+    inside = probe.allowed(torch.tensor(ends, device=graph.device)).tolist()
+    if not all(inside):
+        shut = ", ".join(repr(i) for i, ok in zip(ids, inside, strict=True) if not ok)
+        return Why(False, "filter", f"{name}: {shut} outside the filter", None, {}, standings)
     if len(at):
         return _cut(name, int(at[0]), standings)
-    missing = _unreached(probe, each, [repr(graph.ids[e].as_py()) for e in ends])
-    if missing is not None:
-        return replace(missing, needed=_with_top_k(probe, row, missing.needed))
-    return Why(
-        False, "project", f"{name} isn't admitted by the projection {probe.plan.projection!r}", None, {}, standings
-    )
+    needed = _advice(probe, torch.tensor([row], device=graph.device))
+    absent = [i for i, e in enumerate(ends) if not probe.candidate(e)]
+    if probe.plan.projection not in SEARCHED or not absent:
+        reason = f"{name} isn't admitted by the projection {probe.plan.projection!r}"
+        return Why(False, "project", reason, None, needed, standings)
+    need = probe.needs(probe.plan.max_distance)[torch.tensor(ends, device=graph.device)].tolist()
+    pick = max if probe.plan.projection == "induced" else min
+    late = pick(absent, key=lambda i: need[i])
+    reason, rank = _absence(probe, repr(ids[late]), each[late])
+    return Why(False, "search", reason, rank, needed, standings)
 
 
 def _cut(name: str, rank: int, standings: tuple[Standing, ...]) -> Why:
     return Why(False, "rank", f"{name} has rank {rank} in the fragment", rank, {"top_k": rank + 1}, standings)
 
 
-def _unreached(probe: _Probe, each: list[tuple[Standing, ...]], names: list[str]) -> Why | None:
-    """The answer when a search dropped one of the nodes, None when all are candidates."""
-    if probe.wide is None or probe.plan.projection not in ("induced", "incident"):
-        return None
-    needs = [probe.needs(list(s)) for s in each]
-    together = tuple(s for one in each for s in one)
-    for need, one, name in zip(needs, each, names, strict=True):
-        if need is not None:
-            continue
-        if one:  # it has vectors, but all of them are too far
-            far = min(s.distance for s in one)
-            reason = f"{name} is at distance {far:.4f}, over max_distance {probe.plan.max_distance}"
-            return Why(False, "search", reason, min(s.rank for s in one), {"max_distance": far}, together)
-        if probe.plan.projection == "induced":
-            return Why(False, "search", f"{name} has no vector in any collection that is searched", None, {}, together)
-    known = [n for n in needs if n is not None]
-    if not known:
-        return Why(
-            False, "search", f"{' and '.join(names)} have no vector in any collection searched", None, {}, together
-        )
-    wanted = max(known) if probe.plan.projection == "induced" else min(known)
-    if wanted <= probe.wide:
-        return None
-    late = names[needs.index(wanted)]
-    reason = f"{late} has rank {wanted - 1} in its best collection, and {probe.wide} candidates are taken"
-    return Why(False, "search", reason, wanted - 1, {"wide_search_top_k": wanted}, together)
+def _absence(probe: _Probe, name: str, standings: tuple[Standing, ...]) -> tuple[str, int | None]:
+    """Why a node isn't a candidate, and its best rank."""
+    limit = probe.plan.max_distance
+    if not standings:
+        return f"{name} has no vector in any collection that is searched", None
+    near = [s.rank for s in standings if limit is None or s.distance <= limit]
+    if not near:
+        far = min(standings, key=lambda s: s.distance)
+        return f"{name} is at distance {far.distance:.4f}, over max_distance {limit}", far.rank
+    return f"{name} has rank {min(near)} in its best collection, and {probe.wide} candidates are taken", min(near)
 
 
-def _with_top_k(probe: _Probe, row: int, needed: dict[str, Any]) -> dict[str, Any]:
-    """The top_k that is needed once the search is as wide as it must be."""
-    if "wide_search_top_k" not in needed:
-        return needed
-    wide = torch.full_like(probe.plan.top_k, needed["wide_search_top_k"])
-    ranked = retrieve(replace(probe.every, wide=wide), probe.query).edge[0]
-    at = torch.nonzero(ranked == row).flatten()
-    return needed if not len(at) or int(at[0]) < probe.top_k else {**needed, "top_k": int(at[0]) + 1}
+def _advice(probe: _Probe, edges: torch.Tensor) -> dict[str, Any]:
+    """The smallest settings under which one of these edges comes back: max_distance first, then the search, then top_k.
 
-
-def _widest(probe: _Probe, row: int) -> dict[str, Any]:
-    """How wide the search must be before one of a candidate's neighbours is a candidate too."""
-    plan, graph = probe.plan, probe.plan.graph
-    if probe.wide is None or plan.projection != "induced":
+    Empty where no setting of them does.
+    """
+    plan = probe.plan
+    if not len(edges):
         return {}
-    near = torch.cat([
-        graph.out.other[int(graph.out.indptr[row]) : int(graph.out.indptr[row + 1])],
-        graph.into.other[int(graph.into.indptr[row]) : int(graph.into.indptr[row + 1])],
-    ])  # fmt: skip
-    needs = [probe.needs(probe.standings(plan.node_bound, int(n))) for n in torch.unique(near).tolist()[:64]]
-    known = [n for n in needs if n is not None]
-    return {"wide_search_top_k": min(known)} if known else {}
+    if plan.projection == "neighborhood":
+        return _deeper(probe, edges)
+    if plan.projection not in SEARCHED:
+        return {}
+    pick = torch.maximum if plan.projection == "induced" else torch.minimum
+    source, target = plan.graph.source[edges].long(), plan.graph.target[edges].long()
+    least = lambda values: pick(values[source], values[target]).min().item()  # noqa: E731
+    needed: dict[str, Any] = {}
+    limit, wide = plan.max_distance, plan.wide
+    need = least(probe.needs(limit))
+    if need == NEVER and limit is not None:
+        limit = needed["max_distance"] = least(probe.nearest())
+        need = least(probe.needs(limit))
+    if need == NEVER:
+        return {}
+    if wide is not None and probe.wide is not None and need > probe.wide:
+        needed["wide_search_top_k"] = need
+        wide = torch.full_like(wide, need)
+    return needed | _deep_enough(probe, replace(probe.every, wide=wide, max_distance=limit), edges)
+
+
+def _deeper(probe: _Probe, edges: torch.Tensor) -> dict[str, Any]:
+    """The smallest neighborhood_depth that reaches one of the edges."""
+    plan, size = probe.plan, -1
+    indptr, seeds = seeds_of(probe.ranking.candidates, plan.seed_top_k, plan.seed_order)
+    depth = plan.depth
+    while True:
+        reached = expand(plan.topology, indptr, seeds, depth, plan.allowed, plan.allowed_row)[1]
+        ends = torch.isin(plan.graph.source[edges], reached) & torch.isin(plan.graph.target[edges], reached)
+        if bool(ends.any()):
+            return {"neighborhood_depth": depth} | _deep_enough(probe, replace(probe.every, depth=depth), edges)
+        if len(reached) == size:
+            return {}
+        size, depth = len(reached), depth + 1
+
+
+def _deep_enough(probe: _Probe, plan: Plan, edges: torch.Tensor) -> dict[str, Any]:
+    """The top_k that one of the edges needs under another plan, where the one asked for isn't enough."""
+    at = torch.nonzero(torch.isin(retrieve(plan, probe.query).edge[0].long(), edges)).flatten()
+    return {"top_k": int(at[0]) + 1} if len(at) and int(at[0]) >= probe.top_k else {}

@@ -15,6 +15,9 @@ from tests.engine.small import QUERY, engine, graph, names, relations, same, tri
 close = pytest.approx
 
 
+VECTORS = {"alpha": [1.0, 0.0], "beta": [0.0, 1.0]}
+
+
 class Model:
     """An encoder with a name and a width, and whether it was asked for a vector."""
 
@@ -183,12 +186,11 @@ class TestOneBadQuery:
     """C12."""
 
     TEXTS = ("alpha", "", "alpha", "   ", "beta")
-    VECTORS = {"alpha": [1.0, 0.0], "beta": [0.0, 1.0]}
 
     @pytest.fixture
     def made(self):
         found = Collection.build("n", np.eye(2)[[0, 0, 1, 1]], owner=list("abcd"))
-        encoder = lambda texts: [self.VECTORS[t] for t in texts]  # noqa: E731
+        encoder = lambda texts: [VECTORS[t] for t in texts]  # noqa: E731
         return engine(graph([("a", "r", "b"), ("c", "r", "d")]), found, encoder=encoder)
 
     def check(self, recall):
@@ -206,7 +208,7 @@ class TestOneBadQuery:
         assert same(recall[4], made.recall("beta")[0])
 
     def test_vectors(self, made):
-        self.check(made.recall(vectors=[self.VECTORS.get(t, [0.0, 0.0]) for t in self.TEXTS]))
+        self.check(made.recall(vectors=[VECTORS.get(t, [0.0, 0.0]) for t in self.TEXTS]))
 
     def test_not_even_text(self, made):
         recall = made.recall(["alpha", None, 5, "beta"])

@@ -29,7 +29,7 @@ class Tables:
     def load(self, seed: int | None = None, dtype: str = "float32", **options: Any) -> Engine:
         """An engine over the tables; a seed shuffles the rows of all of them."""
         rng = np.random.default_rng(seed)
-        order = (lambda n: rng.permutation(n)) if seed is not None else np.arange
+        order = rng.permutation if seed is not None else np.arange
         nodes, edges = (_taken(t, order(len(next(iter(t.values()))))) for t in (self.nodes, self.edges))
         found = []
         for name, kind, vectors, owners in self.collections:

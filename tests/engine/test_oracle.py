@@ -110,16 +110,11 @@ def load(rng, world, given_edges, width):
         "feedback_weight": [n.feedback for n in rows],
         "belongs_to_set": [list(n.sets) for n in rows],
     }
-    names = ("source", "target", "relation", "id", "text", "importance", "feedback")
-    edge_table = dict(
-        zip(names, zip(*([getattr(e, n) for n in names] for e in given_edges), strict=True), strict=False)
-    )
-    edge_table = {
-        {"text": "edge_text", "importance": "importance_weight", "feedback": "feedback_weight"}.get(n, n): list(
-            edge_table.get(n, [])
-        )
-        for n in names
-    }
+    columns = {
+        "source": "source", "target": "target", "relation": "relation", "id": "id", "edge_text": "text",
+        "importance_weight": "importance", "feedback_weight": "feedback",
+    }  # fmt: skip
+    edge_table = {column: [getattr(e, name) for e in given_edges] for column, name in columns.items()}
     made = []
     for c in world.collections:
         order = rng.sample(range(len(c.owners)), len(c.owners))

@@ -15,7 +15,7 @@ SLICE = 1 << 16  # rows added at a time
 
 @contextmanager
 def threads(faiss: Any) -> Iterator[None]:
-    """As many threads as torch uses: FAISS has an OpenMP pool of its own, sized for each calling thread."""
+    """As many threads as torch uses: FAISS may have an OpenMP pool of its own, and a thread's setting is its own."""
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(torch.get_num_threads())
     try:
