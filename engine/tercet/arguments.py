@@ -88,7 +88,7 @@ def read_arguments(
         raise InvalidArgument(f"projection: expected one of {', '.join(PROJECTIONS)}, got {projection!r}")
     if rules.scoped_limit and operator not in ("OR", "AND"):
         raise InvalidArgument(f"node_name_filter_operator: expected 'OR' or 'AND', got {operator!r}")
-    if depth is not None and (not isinstance(depth, (int, np.integer)) or depth < 1):
+    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, (int, np.integer)) or depth < 1):
         raise InvalidArgument(f"neighborhood_depth: expected at least 1, got {depth!r}")
     if projection == "neighborhood" and depth is None:
         raise InvalidArgument("projection 'neighborhood' needs neighborhood_depth")
@@ -96,6 +96,9 @@ def read_arguments(
     if projection == "nodeset" and any(n is None for n in names):
         raise InvalidArgument("projection 'nodeset' needs node_name")
     _number("triplet_distance_penalty", penalty)
+    _number("personal_influence", personal_influence)
+    if seed_top_k is not None:
+        whole("neighborhood_seed_top_k", seed_top_k, least=0 if rules.batch_limit else None)
     if not _number("feedback_influence", influence, finite=False) or not 0 <= influence <= 1:
         raise InvalidArgument(f"feedback_influence: expected a number in [0, 1], got {influence!r}")
     if max_distance is not None:
@@ -114,7 +117,7 @@ def read_arguments(
         top_k=torch.from_numpy(k), wide=torch.from_numpy(limit), node_names=names, route=route,
         filters=node_masks(graph, filter, queries), projection=projection, rules=rules,  # type: ignore[arg-type]
         operator=operator, node_type=node_type, depth=depth, seed_top_k=seed_top_k, penalty=float(penalty),
-        influence=float(influence), personal=_personal(graph, personal_weights),
+        influence=float(influence), personal=_personal(graph, personal_weights, lenient=rules.cliff),
         personal_influence=float(personal_influence), max_distance=max_distance,
         single_list=not rules.batch_limit and not batch.single,
     )  # fmt: skip
@@ -156,6 +159,17 @@ def _limits(value: Any, queries: int, least: int | None) -> np.ndarray:
     return out
 
 
+def whole(name: str, value: Any, least: int | None) -> None:
+    """Check a count.
+
+    Raises:
+        InvalidArgument: not an integer, or below the least one allowed.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or (least is not None and value < least):
+        wanted = "an integer" if least is None else f"an integer of at least {least}"
+        raise InvalidArgument(f"{name}: expected {wanted} or None, got {value!r}")
+
+
 def _at(value: Any, i: int) -> str:
     return f" for query {i}" if isinstance(value, (list, tuple)) else ""
 
@@ -174,14 +188,18 @@ def _names(node_name: Any, queries: int) -> list[tuple[str, ...] | None]:
     return [None if r is None else tuple(r) for r in rows]
 
 
-def _personal(graph: Graph, weights: Mapping[Any, float] | None) -> torch.Tensor | None:
+def _personal(graph: Graph, weights: Mapping[Any, float] | None, *, lenient: bool) -> torch.Tensor | None:
     if not weights:
         return None
+    if not lenient:
+        for node, value in weights.items():
+            _number(f"personal_weights[{node!r}]", value)
     rows = graph.rows(list(weights))
     out = np.full(graph.num_nodes, np.nan)
-    for node, value in weights.items():
-        _number(f"personal_weights[{node!r}]", value)
-    values = np.array(list(weights.values()), np.float64)
+    try:
+        values = np.array([float(v) for v in weights.values()])
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"personal_weights: expected numbers ({error})") from error
     out[rows[rows >= 0]] = values[rows >= 0]
     return torch.from_numpy(out)
 

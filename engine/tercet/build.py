@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import torch
 
 from tercet.collection import Collection
-from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
+from tercet.encoder import Encoder, resolve_encoder
 from tercet.engine import Engine
 from tercet.errors import InvalidArgument, InvalidData
 from tercet.formats import openie
@@ -25,7 +25,7 @@ def from_tables(
     edges: Any,
     encoder: Any,
     *,
-    dtype: str = "float32",
+    dtype: Literal["float32", "float16"] = "float32",
     progress: Progress | None = None,
     **graph_options: Any,
 ) -> Engine:
@@ -48,10 +48,10 @@ def from_tables(
         for name, rows, texts in node_texts(graph):
             if len(rows):
                 owner = graph.ids.take(pa.array(rows))
-                collections.append(_encode(name, texts, owner, "node", made, dtype, progress))
+                collections.append(encode_collection(name, texts, owner, "node", made, progress, dtype=dtype))
     if len(graph.keys) and made is not None:
         texts = key_texts(graph)
-        collections.append(_encode(RELATIONS, texts, graph.keys, "relation", made, dtype, progress))
+        collections.append(encode_collection(RELATIONS, texts, graph.keys, "relation", made, progress, dtype=dtype))
     return Engine(graph, collections, encoder)
 
 
@@ -97,7 +97,7 @@ def from_openie(
         owner = graph.ids.take(pa.array(rows))
         have = _precomputed(given, name, owner, texts)
         if have is None:
-            collections.append(_encode(name, texts, owner, "node", made, "float32", progress))
+            collections.append(encode_collection(name, texts, owner, "node", made, progress))
         else:
             collections.append(Collection.build(name, have, owner, fingerprint=print_))
     relations = _relations(graph, given, made, progress)
@@ -130,7 +130,7 @@ def _relations(
         return (
             None
             if made is None
-            else _encode(RELATIONS, key_texts(graph), graph.keys, "relation", made, "float32", progress)
+            else encode_collection(RELATIONS, key_texts(graph), graph.keys, "relation", made, progress)
         )
     from tercet.normalise import relation_keys
 
@@ -151,13 +151,25 @@ def _relations(
     )
 
 
-def _encode(
-    name: str, texts: list[str], owner: pa.Array, kind: Any, made: Encoder | None, dtype: Any, progress: Progress | None
+def encode_collection(
+    name: str,
+    texts: list[str],
+    owner: Any,
+    kind: Literal["node", "relation"],
+    encoder: Any,
+    progress: Progress | None = None,
+    *,
+    dtype: Literal["float32", "float16"] = "float32",
 ) -> Collection:
+    """A collection of encoded texts; relation owners are folded keys.
+
+    Raises:
+        InvalidArgument: there is no encoder.
+    """
+    made = resolve_encoder(encoder)
     if made is None:
         raise InvalidArgument(f"collection {name!r}: {len(texts)} texts have to be encoded, and there is no encoder")
-    inner = made.inner if isinstance(made, CachedEncoder) and hasattr(made, "inner") else made
     tell = None if progress is None else lambda done: progress(name, done, len(texts))
     return Collection.build(
-        name, None, owner, kind, texts=texts, encoder=inner, dtype=dtype, fold_owner=False, progress=tell
+        name, None, owner, kind, texts=texts, encoder=made, dtype=dtype, fold_owner=False, progress=tell
     )

@@ -66,7 +66,7 @@ def build(
             engine = from_tables(
                 *tables.read(source),
                 encoder,
-                dtype=dtype,
+                dtype=dtype,  # type: ignore[arg-type]  # checked when the collection is built
                 progress=progress,
                 bad_rows="skip" if skip_bad_rows else "refuse",
             )

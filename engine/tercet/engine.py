@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from tercet.arguments import NO_LIMIT, Arguments, read_arguments
+from tercet.arguments import NO_LIMIT, Arguments, read_arguments, whole
 from tercet.candidates import bind
 from tercet.collection import Collection
 from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
@@ -132,6 +132,8 @@ class Engine:
             InvalidArgument: the call itself is wrong.
         """
         begin = time.perf_counter()
+        if max_context_tokens is not None:
+            whole("max_context_tokens", max_context_tokens, least=0)
         self._check_matrix(vectors)
         batch = embed(queries, vectors, self.encoder, self.dimension, raise_blank=self.rules.blank == "raise")
         seconds = {"embed": time.perf_counter() - begin}

@@ -11,7 +11,6 @@ import torch
 from tercet.errors import InvalidArgument
 from tercet.fingerprint import PROBE_TEXTS, SAME_COSINE, Fingerprint, cosine
 from tercet.sentence_model import cpu_has_bfloat16, load_model, pooling_of
-from tercet.workers import Workers
 from tercet_kernels.cosine import norms
 
 WINDOW = 4096  # texts tokenised at a time
@@ -88,7 +87,6 @@ class SentenceTransformerEncoder:
         self._tokens = CUDA_TOKENS if on_cuda else CPU_TOKENS
         self._lock = threading.Lock()  # the tokenizer refuses to be used by two threads at once
         self._rows: dict[tuple[int, bool], int] = {}
-        self._workers = Workers(1 if on_cuda else torch.get_num_threads())
         self._probe = self._run(list(PROBE_TEXTS))
         fast = on_cuda or cpu_has_bfloat16()
         if self.precision == "float32" and (precision == "bfloat16" or (precision == "auto" and fast)):
@@ -139,9 +137,8 @@ class SentenceTransformerEncoder:
         mask = features.get("attention_mask")
         places: list[int] = []
         parts: list[torch.Tensor] = []
-        runs = self._ragged(texts) if mask is None or mask.dim() != 2 else self._batches(features, mask)
-        for chosen, rows_of_run in self._workers.map(self._forward, runs):
-            parts.append(rows_of_run[: len(chosen)])
+        for chosen, batch in self._ragged(texts) if mask is None or mask.dim() != 2 else self._batches(features, mask):
+            parts.append(self._forward(batch)[: len(chosen)])
             places += chosen
             if advance is not None:
                 advance(len(chosen))
@@ -221,7 +218,6 @@ class SentenceTransformerEncoder:
         made = self._forward(batch)
         return bool((made == made[:1]).all())
 
-    @torch.inference_mode()  # of this thread
     def _forward(self, batch: dict[str, Any]) -> torch.Tensor:
         device = self._model.device
         moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from tercet.arrays import read_array
 from tercet.collection import Collection
 from tercet.encoder import Fingerprint
 from tercet.errors import StoreError
@@ -30,6 +31,7 @@ FORMAT = 1
 TENSORS = ("source", "target", "relation", "relation_key", "importance", "feedback", "edge_importance", "edge_feedback")
 ADJACENCIES = ("out", "into", "oriented")
 CHUNK = 1 << 22
+PARTS = {"mode": str, "data": str, "graph": dict, "collections": list, "files": dict}  # of a manifest
 
 
 def save(engine: "Engine", path: str | Path) -> None:
@@ -39,7 +41,7 @@ def save(engine: "Engine", path: str | Path) -> None:
         StoreError: the path is a file, or a folder that holds something else than a store.
     """
     root = Path(path)
-    if root.exists() and (not root.is_dir() or (any(root.iterdir()) and not (root / "manifest.json").exists())):
+    if root.exists() and not (root.is_dir() and _is_ours(root)):
         raise StoreError(f"{root}: expected a new folder or a store, found something else")
     root.mkdir(parents=True, exist_ok=True)
     data = root / f"data-{uuid.uuid4().hex[:12]}"
@@ -57,7 +59,8 @@ def save(engine: "Engine", path: str | Path) -> None:
         manifest["files"] = {str(p.relative_to(data)): {"bytes": p.stat().st_size, "sha256": _digest(p)} for p in files}
         _replace(root / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False))
     except BaseException:
-        shutil.rmtree(data, ignore_errors=True)
+        if not _names(root / "manifest.json", data.name):
+            shutil.rmtree(data, ignore_errors=True)
         raise
     for old in root.glob("data-*"):
         if old != data:
@@ -89,26 +92,44 @@ def open(
     return Engine(graph, collections, encoder if encoder is not None else manifest["encoder"], device, **options)
 
 
+def _is_ours(root: Path) -> bool:
+    """A store, an empty folder, or what a save left that was stopped before there was a manifest."""
+    return (root / "manifest.json").exists() or all(
+        p.name == "manifest.new" or p.name.startswith("data-") for p in root.iterdir()
+    )
+
+
+def _names(manifest: Path, data: str) -> bool:
+    """Whether the manifest on disk is already the one that names this data folder."""
+    return manifest.exists() and f'"{data}"' in manifest.read_text(encoding="utf-8")
+
+
 def read_manifest(path: str | Path) -> tuple[dict[str, Any], Path]:
     """The manifest of a store and its data folder."""
     file = Path(path) / "manifest.json"
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(f"{path}: not a store, it has no manifest.json") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise StoreError(f"{file}: not valid JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
         raise StoreError(f"{file}: expected store format {FORMAT}, found {found!r}")
-    name = manifest.get("data", "")
-    if not isinstance(name, str) or Path(name).name != name or not name.startswith("data-"):
+    for part, kind in PARTS.items():
+        if not isinstance(manifest.get(part), kind):
+            raise StoreError(f"{file}: {part}: expected {kind.__name__}, found {type(manifest.get(part)).__name__}")
+    name = manifest["data"]
+    if Path(name).name != name or not name.startswith("data-"):
         raise StoreError(f"{file}: {name!r} is no data folder")
     return manifest, Path(path) / name
 
 
 def check_files(manifest: dict[str, Any], data: Path, *, hashes: bool) -> None:
     """Compare the files of a store with its manifest."""
+    unknown = {str(p.relative_to(data)) for p in data.rglob("*") if p.is_file()} - set(manifest["files"])
+    if unknown:
+        raise StoreError(f"{data / min(unknown)}: the manifest doesn't name it")
     for name, want in manifest["files"].items():
         file = data / name
         if ".." in Path(name).parts or Path(name).is_absolute():
@@ -142,10 +163,10 @@ def _write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
 
 
 def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
-    fields: dict[str, Any] = {name: torch.from_numpy(_read_array(folder / f"{name}.npy")) for name in TENSORS}
+    fields: dict[str, Any] = {name: torch.from_numpy(read_array(folder / f"{name}.npy")) for name in TENSORS}
     fields |= {
         name: Adjacency(
-            *(torch.from_numpy(_read_array(folder / f"{name}.{p}.npy")) for p in ("indptr", "edge", "other"))
+            *(torch.from_numpy(read_array(folder / f"{name}.{p}.npy")) for p in ("indptr", "edge", "other"))
         )
         for name in ADJACENCIES
     }
@@ -155,7 +176,7 @@ def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
     }  # fmt: skip
     graph = Graph(
         **fields, nodes=_read_table(folder / "nodes.arrow"), edges=_read_table(folder / "edges.arrow"),
-        set_indptr=_read_array(folder / "set_indptr.npy"), set_member=_read_array(folder / "set_member.npy"),
+        set_indptr=read_array(folder / "set_indptr.npy"), set_member=read_array(folder / "set_member.npy"),
         order=about["order"],
     )  # fmt: skip
     for name, rows, expected in (
@@ -164,7 +185,34 @@ def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
     ):  # fmt: skip
         if rows != expected:
             raise StoreError(f"{folder}: {name}: expected {expected} rows, found {rows}")
+    _check_rows(graph, folder)
     return graph
+
+
+def _check_rows(graph: Graph, folder: Path) -> None:
+    """Refuse rows and offsets that lead outside the arrays: kernels trust them."""
+    nodes, edges = graph.num_nodes, graph.num_edges
+    ranges = [
+        ("source", graph.source, edges, 0, nodes),
+        ("target", graph.target, edges, 0, nodes),
+        ("relation", graph.relation, edges, -1, len(graph.relation_names)),
+        ("relation_key", graph.relation_key, edges, -1, len(graph.keys)),
+    ]
+    for name in ADJACENCIES:
+        lists: Adjacency = getattr(graph, name)
+        ranges += [
+            (f"{name}.indptr", lists.indptr, nodes + 1, 0, edges + 1),
+            (f"{name}.edge", lists.edge, edges, 0, edges),
+            (f"{name}.other", lists.other, edges, 0, nodes),
+        ]
+        if bool((lists.indptr.diff() < 0).any()) or int(lists.indptr[-1]) != edges:
+            raise StoreError(f"{folder / name}.indptr.npy: expected ascending offsets up to {edges}")
+    for name, rows, size, low, high in ranges:
+        if rows.shape != (size,) or (size and not (low <= int(rows.min()) and int(rows.max()) < high)):
+            raise StoreError(f"{folder / name}.npy: expected {size} rows in [{low}, {high})")
+    for name in TENSORS[4:]:
+        if getattr(graph, name).shape != (edges if name.startswith("edge") else nodes,):
+            raise StoreError(f"{folder / name}.npy: expected one number a row")
 
 
 def _write_collection(collection: Collection, folder: Path) -> dict[str, Any]:
@@ -188,13 +236,13 @@ def _read_collection(about: dict[str, Any], folder: Path) -> Collection:
     if (folder / "set_indptr.npy").exists():
         member = _read_table(folder / "set_member.arrow").column(0).combine_chunks()
         sets = {
-            "set_indptr": _read_array(folder / "set_indptr.npy"),
+            "set_indptr": read_array(folder / "set_indptr.npy"),
             "set_member": member,
             "set_names": member.unique(),
         }
     collection = Collection(
         about["name"], kind, load_index(about["index"], folder),
-        _read_table(folder / "owner.arrow").column(0).combine_chunks(), _read_array(folder / "zero_norm.npy"),
+        _read_table(folder / "owner.arrow").column(0).combine_chunks(), read_array(folder / "zero_norm.npy"),
         None if about["fingerprint"] is None else Fingerprint.from_json(about["fingerprint"]), **sets,
     )  # fmt: skip
     if (collection.index.size, collection.dimension, collection.size) != (
@@ -211,15 +259,6 @@ def _read_collection(about: dict[str, Any], folder: Path) -> Collection:
 
 def _write_array(file: Path, array: np.ndarray) -> None:
     np.save(file, np.ascontiguousarray(array), allow_pickle=False)
-
-
-def _read_array(file: Path) -> np.ndarray:
-    try:
-        return np.load(file, mmap_mode="c", allow_pickle=False)  # copy on write: torch wants a writable buffer
-    except ValueError as error:
-        if file.stat().st_size and "mmap" in str(error):  # numpy can't map an array without elements
-            return np.load(file, allow_pickle=False)
-        raise StoreError(f"{file}: not an array file ({error})") from error
 
 
 def _write_table(file: Path, table: pa.Table) -> None:

@@ -142,13 +142,12 @@ def test_no_sources(monkeypatch, tmp_path):
 
 
 def test_embedding_texts(library):
-    texts = stdlib.embedding_texts(library[0])
-    assert len(texts) == len(library[0]["id"])
-    assert max(map(len, texts)) <= 150
-    row = library[0]["id"].index("asyncio.tasks.wait_for")
-    assert texts[row] == "asyncio.wait_for: Wait for the single Future or coroutine to complete, with timeout."
-    made_up = {"name": ["a.B.c"], "type": ["Method"], "description": ["Method c(x) of a.B."]}
-    assert stdlib.embedding_texts(made_up) == ["Method c(x) of a.B."]
+    ids, texts = stdlib.embedding_texts(library[0])
+    assert len(texts) == len(ids) > 5000
+    assert max(map(len, texts)) <= 80
+    assert texts[ids.index("asyncio.tasks.wait_for")].startswith("asyncio.wait_for: Wait for the single Future or")
+    made_up = {"id": ["a.B.c"], "name": ["a.B.c"], "type": ["Method"], "description": ["Method c(x) of a.B."]}
+    assert stdlib.embedding_texts(made_up) == ([], [])
 
 
 def test_questions(library):

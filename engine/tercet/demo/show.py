@@ -14,6 +14,7 @@ from rich.text import Text
 from tercet import build
 from tercet.demo import sentences, stdlib
 from tercet.engine import Engine
+from tercet.graph import Graph
 from tercet.recall import Recall, Result
 
 console = Console()
@@ -112,8 +113,14 @@ def _library(encoder: str, keep: Path | None) -> tuple[Engine, Any]:
     if keep is not None and (keep / "manifest.json").exists():
         return open_store(keep, encoder=encoder), (nodes, edges)
     edges = {name: column for name, column in edges.items() if name != "edge_text"}  # nine relations, not 29,000 texts
+    graph = Graph.from_tables(nodes, edges)
+    ids, texts = stdlib.embedding_texts(nodes)
     with encoding_bar() as progress:
-        engine = build.from_tables(nodes, edges, encoder, progress=progress)
+        collections = [
+            build.encode_collection("name", texts, ids, "node", encoder, progress),
+            build.encode_collection(build.RELATIONS, build.key_texts(graph), graph.keys, "relation", encoder, progress),
+        ]
+    engine = Engine(graph, collections, encoder)
     if keep is not None:
         engine.save(keep)
     return engine, (nodes, edges)

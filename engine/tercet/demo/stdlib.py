@@ -26,7 +26,7 @@ RELATIONS = {
     "reexports": "{0} re-exports {1}",
 }
 MAX_DESCRIPTION = 300
-MAX_EMBEDDED = 150
+MAX_EMBEDDED = 80
 MAX_LISTED = 8  # members named where there is no docstring
 MAX_HELPERS = 3  # private helpers between a function and what it is said to call or raise
 # Quoted, called, dotted, in CamelCase, or in snake_case.
@@ -82,14 +82,19 @@ def tables(
     return _nodes(library, names, kept), _edges(library, names, kept)
 
 
-def embedding_texts(nodes: Columns) -> list[str]:
-    """One short text a node to embed, in the order of the rows: "<name>: <first sentence>", at most 150 characters.
+def embedding_texts(nodes: Columns) -> tuple[list[str], list[str]]:
+    """What is embedded: ids of the nodes with a docstring, and "<name>: <first sentence>", at most 80 characters.
 
-    Encoding time grows with length, and the first sentence is what tells nodes apart. A description that was made up
-    from the signature names the node already and stands alone.
+    Encoding time grows with number and length, and a description made up from a signature adds nothing to a name.
     """
-    rows = zip(nodes["name"], nodes["type"], nodes["description"], strict=True)
-    return [_embedded(name or "", kind or "", description or "") for name, kind, description in rows]
+    ids, texts = [], []
+    rows = zip(nodes["id"], nodes["name"], nodes["type"], nodes["description"], strict=True)
+    for node, name, kind, description in rows:
+        own = (name or "").rpartition(".")[2]
+        if not (description or "").startswith((f"{kind} {name}", f"{kind} {own}")):
+            ids.append(node or "")
+            texts.append(_cut(f"{name}: {SENTENCE_END.split(description or '', maxsplit=1)[0]}", MAX_EMBEDDED))
+    return ids, texts
 
 
 def questions(count: int, seed: int = 0, graph: tuple[Columns, Columns] | None = None) -> list[str]:
@@ -105,12 +110,6 @@ def questions(count: int, seed: int = 0, graph: tuple[Columns, Columns] | None =
     """
     nodes, edges = tables() if graph is None else graph
     return generate(nodes, edges, count, seed)
-
-
-def _embedded(name: str, kind: str, description: str) -> str:
-    if description.startswith((f"{kind} {name}", f"{kind} {name.rpartition('.')[2]}")):
-        return _cut(description, MAX_EMBEDDED)
-    return _cut(f"{name}: {SENTENCE_END.split(description, maxsplit=1)[0]}", MAX_EMBEDDED)
 
 
 def _without_source(modules: dict[str, Module], files: dict[str, Path]) -> dict[str, Module]:

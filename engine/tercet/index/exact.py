@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from tercet.arrays import read_array
 from tercet_kernels.cosine import pair_distances
 
 TILE_BYTES = 64 << 20  # scores of one tile of rows
@@ -169,8 +170,7 @@ class ExactIndex:
 
         def read(name: str) -> torch.Tensor | None:
             path = folder / f"{name}.npy"
-            # copy on write: torch wants a writable buffer
-            return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False)) if path.exists() else None
+            return torch.from_numpy(read_array(path)) if path.exists() else None
 
         vectors = read("vectors")
         assert vectors is not None
