@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tercet.errors import InvalidArgument
 from tercet.ids import IdIndex, canonical_ids
@@ -38,8 +39,13 @@ def read_edges(
     skip: bool,
     strip: bool,
     check: bool,
+    node_labels: pa.LargeStringArray | None = None,
 ) -> EdgeColumns:
-    """Check a table of edges, resolve its ends, merge repeats and order its rows; see `Graph.from_tables`."""
+    """Check a table of edges, resolve its ends, merge repeats and order its rows; see `Graph.from_tables`.
+
+    Args:
+        node_labels: (N,) names for sentences about whole edges, which become the keys of edges without a text.
+    """
     columns = as_columns(edges, "edges")
     absent = [name for name in NEEDED if name not in columns]
     if absent:
@@ -56,7 +62,7 @@ def read_edges(
     text_code = np.zeros(size, np.int32)
     if "edge_text" in columns:
         text_code = encode(texts(columns["edge_text"], "edges.edge_text"))[0]
-    relation, relation_names, edge_text, key, keys = _labels(columns, size, strip)
+    relation, relation_names, edge_text, key, keys = _labels(columns, ends, strip, node_labels)
     edge_id = canonical_ids(columns.pop("id"), "edges.id") if "id" in columns else None
     id_code = encode(edge_id)[0] if edge_id is not None else np.full(size, -1, np.int32)
     if duplicates != "keep":
@@ -86,18 +92,29 @@ def read_edges(
 
 
 def _labels(
-    columns: dict[str, Any], size: int, strip: bool
+    columns: dict[str, Any], ends: list[np.ndarray], strip: bool, node_labels: pa.LargeStringArray | None
 ) -> tuple[np.ndarray, pa.LargeStringArray, pa.LargeStringArray, np.ndarray, pa.LargeStringArray]:
     label = texts(columns.pop("relation"), "edges.relation")
     relation, names = encode(label)
+    edge_text = pa.nulls(len(label), pa.large_string())
     if "edge_text" in columns:
         edge_text = texts(columns.pop("edge_text"), "edges.edge_text")
+    if node_labels is not None:
+        key, keys = encode(relation_keys(edge_text, sentences(ends, label, node_labels), strip=strip))
+    elif edge_text.null_count < len(edge_text):
         key, keys = encode(relation_keys(edge_text, label, strip=strip))
     else:  # edges share few labels: fold each of them once
-        edge_text = pa.nulls(size, pa.large_string())
         of_name, keys = encode(relation_keys(pa.nulls(len(names), pa.large_string()), names, strip=strip))
         key = np.where(relation < 0, -1, of_name[relation] if len(names) else -1).astype(np.int32)
     return relation, names, edge_text, key, keys
+
+
+def sentences(ends: list[np.ndarray], label: pa.LargeStringArray, names: pa.LargeStringArray) -> pa.LargeStringArray:
+    """`<source name> <relation, with spaces> <target name>.` for each edge; null where an end is no node."""
+    source, target = (names.take(pa.array(e, mask=e < 0)) for e in ends)
+    words = pc.fill_null(pc.replace_substring(label, "_", " "), "")
+    sentence = pc.binary_join_element_wise(source, words, target, pa.scalar(" ", pa.large_string()))
+    return pc.binary_join_element_wise(sentence, pa.scalar(".", pa.large_string()), pa.scalar("", pa.large_string()))
 
 
 def _mark_repeated_ids(code: np.ndarray, report: ImportReport, bad: np.ndarray) -> None:

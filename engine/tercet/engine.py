@@ -15,14 +15,13 @@ from tercet.collection import Collection
 from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
 from tercet.errors import DimensionMismatch, InvalidArgument
 from tercet.graph import Graph
+from tercet.memory import queries_at_once
 from tercet.nodeset import members, mirrored
 from tercet.plan import Plan, topology_of
 from tercet.query import QueryBatch, embed
 from tercet.ranking import retrieve
 from tercet.recall import Group, Recall
 from tercet.rules import rules_of
-
-BATCH = {"cpu": 1024, "cuda": 8192}  # queries retrieved together unless the caller says otherwise
 
 
 class Engine:
@@ -144,8 +143,9 @@ class Engine:
             personal_weights=personal_weights, personal_influence=personal_influence, max_distance=max_distance,
             filter=filter,
         )  # fmt: skip
-        step = per_query_batch(batch_size, self.device)
-        groups = list(self._run(batch, args, self._searched(collections), step, progress))
+        searched = self._searched(collections)
+        step = queries_at_once(batch_size, args, searched, self.graph)
+        groups = list(self._run(batch, args, searched, step, progress))
         for group in groups:
             for stage, spent in group.ranking.seconds.items():
                 seconds[stage] = seconds.get(stage, 0.0) + spent
@@ -271,15 +271,6 @@ class Engine:
 
     def __repr__(self) -> str:
         return f"Engine({self.graph!r}, {len(self.collections)} collections, {self.rules.name}, {self.device})"
-
-
-def per_query_batch(batch_size: int | None, device: torch.device) -> int:
-    """Queries to retrieve together."""
-    if batch_size is None:
-        return BATCH.get(device.type, 1024)
-    if batch_size < 1:
-        raise InvalidArgument(f"batch_size: expected at least 1, got {batch_size}")
-    return batch_size
 
 
 def _device(name: str) -> torch.device:

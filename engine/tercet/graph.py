@@ -60,6 +60,7 @@ class Graph:
         order: Literal["canonical", "input"] = "canonical",
         duplicates: Literal["merge", "keep", "error"] | None = None,
         bad_rows: Literal["refuse", "skip"] = "refuse",
+        edge_keys: Literal["text", "edge"] = "text",
         strip: bool = True,
         missing: Literal["fallback", "none"] = "fallback",
         check_weights: bool = True,
@@ -77,6 +78,8 @@ class Graph:
             duplicates: what happens to edges without an id that agree in source, relation, target and edge text:
                 merged (the larger weights stay), kept, or an error. None: "merge", or "keep" with order="input".
             bad_rows: refuse the import, or skip the rows that can't be taken and list them in `report`.
+            edge_keys: what edges share a distance by: "text" is the edge text, or the relation where there is none;
+                "edge" gives an edge without a text a sentence of its own, "<source> <relation> <target>.".
             strip: fold edge texts without the white space around them before they become distance keys.
             missing: titles of nodes without a name: their id ("fallback") or the text None ("none").
             check_weights: refuse importance and feedback outside [0, 1].
@@ -87,6 +90,7 @@ class Graph:
         """
         _one_of("order", order, ("canonical", "input"))
         _one_of("bad_rows", bad_rows, ("refuse", "skip"))
+        _one_of("edge_keys", edge_keys, ("text", "edge"))
         _one_of("missing", missing, ("fallback", "none"))
         duplicates = duplicates or ("merge" if order == "canonical" else "keep")
         _one_of("duplicates", duplicates, ("merge", "keep", "error"))
@@ -96,7 +100,7 @@ class Graph:
         index = IdIndex(n.ids, is_sorted=order == "canonical")
         e = read_edges(
             edges, index, report, canonical=order == "canonical", duplicates=duplicates, skip=skip, strip=strip,
-            check=check_weights,
+            check=check_weights, node_labels=n.table.column("context_title").chunk(0) if edge_keys == "edge" else None,
         )  # fmt: skip
         return _assemble(n, e, order, report)
 
