@@ -212,6 +212,11 @@ def rescore(
     return distance, which
 
 
+def query_of(indptr: torch.Tensor) -> torch.Tensor:
+    """The query of each entry of a ragged value."""
+    return torch.repeat_interleave(torch.arange(indptr.shape[0] - 1, device=indptr.device), indptr.diff())
+
+
 def _ordered(distance: torch.Tensor) -> torch.Tensor:
     """float32 values as int64 in [0, 2**32) in the same order (negative ones too)."""
     bits = (distance + 0.0).view(torch.int32)  # + 0.0: no negative zero

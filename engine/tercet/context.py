@@ -19,29 +19,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.errors import InvalidArgument
-from tercet.titles import join_columns, row_slices, text_titles
+from tercet.titles import join_columns, text_titles
+from tercet.tokens import Counter, count
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Rows: TypeAlias = npt.NDArray[np.integer]
 Counts: TypeAlias = npt.NDArray[np.int64]
-Counter: TypeAlias = Callable[[list[str]], Sequence[int]]
 
 UNNAMED = "Unnamed Node"
 STATUSES = ("conflicting", "superseded", "current")  # the first one present wins
 
 _NODES = "Nodes:\n"
 _CONNECTIONS = "\n\nConnections:\n"
-
-# Letters and digits in one piece, but each Han, kana or Hangul character alone; [^\P{L}...] is \p{L} without those.
-_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
-_SPACE = r"\s\p{Z}\x0b\x1c-\x1f\x{85}"
-_TOKEN = rf"[{_CJK}]|(?:[^\P{{L}}{_CJK}]|[^\P{{N}}{_CJK}])+|[^{_SPACE}]"
-
-# The same for ASCII: 0 white space, 2 a letter or digit, 1 any other.
-_WORD = 2
-_BYTE_KIND = np.array(
-    [0 if chr(byte).isspace() else _WORD if chr(byte).isalnum() else 1 for byte in range(256)], np.uint8
-)
 
 
 def node_columns(
@@ -370,7 +359,7 @@ def fit_tokens(
         source, target, edge = ranked.source[rows], ranked.target[rows], ranked.edge[rows]
         texts = _render(replace(ranked, source=source, target=target, edge=edge, indptr=prefix))
         good = np.ones(len(kept), dtype=bool)
-        good[kept > 0] = _count(texts.filter(pa.array(kept > 0)), counter) <= max_tokens
+        good[kept > 0] = count(texts.filter(pa.array(kept > 0)), counter) <= max_tokens
         return good
 
     return _longest(guess, lengths, prefix_fits)
@@ -382,9 +371,9 @@ def _summed_fit(ranked: _Ranked, max_tokens: int, counter: Counter | None) -> Co
     node, triplet = _first_appearances(ranked)
     shown, which = np.unique(node, return_inverse=True)
     # What a counter gives for an empty text, such as marks of start and end, is once a text and not once a piece.
-    frame, nothing = _count(pa.array([_NODES + _CONNECTIONS, ""], pa.large_string()), counter)
-    cost = _count(_lines(ranked), counter) - nothing
-    np.add.at(cost, triplet, (_count(_take(ranked.block, shown), counter) - nothing)[which])
+    frame, nothing = count(pa.array([_NODES + _CONNECTIONS, ""], pa.large_string()), counter)
+    cost = count(_lines(ranked), counter) - nothing
+    np.add.at(cost, triplet, (count(_take(ranked.block, shown), counter) - nothing)[which])
     total = np.concatenate([[0], np.cumsum(cost)])
     fits = total[1:] - total[ranked.indptr[query]] + frame <= max_tokens
     return np.bincount(query[fits], minlength=len(ranked.indptr) - 1)
@@ -409,46 +398,3 @@ def first_triplets(indptr: Rows, kept: Counts) -> tuple[Counts, Counts]:
     prefix = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
     rows = np.arange(prefix[-1]) + np.repeat(np.asarray(indptr[:-1], dtype=np.int64) - prefix[:-1], kept)
     return rows, prefix
-
-
-def count_tokens(strings: Column) -> Counts:
-    """Tokens of each string, as an estimate that needs no tokenizer; a null has none.
-
-    A token is a run of letters and digits, or a single Han, Hiragana, Katakana or Hangul character, or any other
-    character that isn't white space.
-    """
-    counts = [_part_tokens(pc.fill_null(part, "")) for part in row_slices(_plain(strings))]
-    return np.concatenate(counts) if counts else np.zeros(0, dtype=np.int64)
-
-
-def _part_tokens(strings: pa.Array) -> Counts:
-    # Arrow's matcher takes 0.2 us a token, bytes in numpy a tenth of that, but only ASCII has a byte a character.
-    counts = _ascii_tokens(strings)
-    wide = pc.invert(pc.string_is_ascii(strings))
-    if pc.any(wide).as_py():
-        counts[wide.to_numpy(zero_copy_only=False)] = pc.count_substring_regex(strings.filter(wide), _TOKEN)
-    return counts
-
-
-def _ascii_tokens(strings: pa.Array) -> Counts:
-    counts = np.zeros(len(strings), dtype=np.int64)
-    _, offsets, data = strings.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int64)[strings.offset :][: len(strings) + 1]
-    filled = np.flatnonzero(ends[1:] > ends[:-1])
-    if len(filled):
-        kind = _BYTE_KIND[np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]]]
-        opens = kind > 0
-        opens[1:] &= (kind[1:] & kind[:-1]) != _WORD
-        begin = ends[filled] - ends[0]
-        opens[begin] = kind[begin] > 0
-        counts[filled] = np.add.reduceat(opens, begin, dtype=np.int64)
-    return counts
-
-
-def _count(strings: pa.Array, counter: Counter | None) -> Counts:
-    if counter is None:
-        return count_tokens(strings)
-    counts = np.asarray(counter(strings.to_pylist()))
-    if counts.shape != (len(strings),) or (len(strings) and counts.dtype.kind not in "iu"):
-        raise InvalidArgument(f"counter: expected {len(strings)} integers, got {counts.dtype} of shape {counts.shape}")
-    return counts.astype(np.int64)

@@ -1,13 +1,13 @@
 """The whole graph as the fragment: approximate scores of all edges, then exact ones of those that can matter."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
-from tercet.candidates import Bound, Hits, rescore
+from tercet.candidates import Bound, Hits, query_of, rescore
 from tercet.plan import Plan
-from tercet_kernels._types import EdgeRule
+from tercet.projection import listed
+from tercet.terms import edge_rule, node_terms
 from tercet_kernels.edge_filter import edge_filter
 from tercet_kernels.effective import effective
 
@@ -32,13 +32,11 @@ def full_fragment(
     nodes: Hits | None,
     relations: Hits | None,
     k: int,
-    terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> Found:
     """Every edge that can be among the k best of each query, and exact distances of their ends and keys.
 
     Args:
         nodes, relations: the candidates of a limited search; None: every row of every collection has its distance.
-        terms: makes float64 terms of node distances.
 
     With unlimited search the distances come from the matrix product at first. They are within a known bound of the
     exact ones, so an edge whose approximate score is over the k-th by more than twice what the bound allows can't be
@@ -49,7 +47,7 @@ def full_fragment(
     parts = []
     for start in range(0, queries.shape[0], step):
         part = slice(start, start + step)
-        parts.append(_part(plan, queries, part, nodes, relations, k, terms))
+        parts.append(_part(plan, queries, part, nodes, relations, k))
     return _concat(parts, queries)
 
 
@@ -60,12 +58,11 @@ def _part(
     nodes: Hits | None,
     relations: Hits | None,
     k: int,
-    terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> Found:
     chosen = queries[part]
     count, s, graph = chosen.shape[0], plan.scoring, plan.graph
     exact = (s.cliff and (s.influence > 0 or s.personal is not None)) or plan.max_distance is not None
-    rule = EdgeRule(graph.edge_importance, graph.edge_feedback, s.influence, s.penalty, s.cliff)
+    rule = edge_rule(plan)
     if nodes is None or relations is None:
         distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
         keyed, key_error, _ = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)
@@ -75,7 +72,7 @@ def _part(
         error, complete = 0.0, False
     matched = torch.ones(1, 1, dtype=torch.bool, device=chosen.device) if complete else torch.isfinite(distance)
     touched = (matched.any(dim=1) | torch.isfinite(keyed).any(dim=1)) & (graph.num_nodes > 0)
-    value = _node_terms(plan, distance, terms, complete)
+    value = _node_terms(plan, distance, complete)
     closed = plan.projection == "induced" and not complete
     if closed:
         value = value.masked_fill(~matched, torch.inf)
@@ -103,14 +100,13 @@ def _part(
 def _node_terms(
     plan: Plan,
     distance: torch.Tensor,
-    terms: Callable[[Plan, torch.Tensor, torch.Tensor], torch.Tensor],
     complete: bool,
 ) -> torch.Tensor:
     """(B, N) float32 approximate terms; overwrites `distance`."""
     s = plan.scoring
     if s.influence > 0 or s.personal is not None:
         every = torch.arange(distance.shape[1], device=distance.device).expand_as(distance)
-        return terms(plan, every, distance).float()
+        return node_terms(plan, every, distance).float()
     if not complete:
         distance = distance.masked_fill(~torch.isfinite(distance), s.penalty)
     return distance.mul_((2.0 - plan.graph.importance).float())
@@ -215,7 +211,7 @@ def _available(plan: Plan, value: torch.Tensor | None, either: torch.Tensor | No
 
 def _distinct(indptr: torch.Tensor, element: torch.Tensor, span: int) -> tuple[torch.Tensor, torch.Tensor]:
     """(query, element) pairs that occur, each once, ascending."""
-    queries = torch.repeat_interleave(torch.arange(indptr.shape[0] - 1, device=indptr.device), indptr.diff())
+    queries = query_of(indptr)
     pairs = torch.unique(queries * span + element.long())
     return pairs // span, (pairs % span).int()
 
@@ -252,8 +248,6 @@ def _exact(
     element: torch.Tensor,
     given: Hits | None,
 ) -> Hits:
-    from tercet.ranking import listed
-
     indptr = torch.zeros(queries.shape[0] + 1, dtype=torch.int64, device=queries.device)
     indptr[1:] = torch.bincount(query, minlength=queries.shape[0]).cumsum(0)
     if given is not None:

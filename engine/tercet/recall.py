@@ -10,10 +10,11 @@ import torch
 
 from tercet.candidates import rescore
 from tercet.context import first_triplets, fit_tokens, render_batch
+from tercet.explain import parts_of
 from tercet.graph import Graph
 from tercet.plan import Plan
 from tercet.query import QueryBatch
-from tercet.ranking import Ranking, Status, node_terms
+from tercet.ranking import Ranking, Status
 
 if TYPE_CHECKING:
     from tercet.why import Why
@@ -318,7 +319,7 @@ class Result:
             "candidates": len(_candidates(group, row)[0]), "taken": taken, "available": available,
             "truncated": max(available - taken, 0), "dropped_from_text": len(self.dropped),
         }  # fmt: skip
-        parts = [self._parts(group, row, i) for i in range(taken)]
+        parts = [parts_of(group.plan, group.ranking, row, i) for i in range(taken)]
         triplets = [
             {"source": t.source, "relation": t.relation, "target": t.target, "score": t.score, "parts": p}
             for t, p in zip(self.triplets, parts, strict=True)
@@ -329,42 +330,6 @@ class Result:
         """Why an edge or a node did not come back; see `Engine.why`."""
         assert self.recall.why_ is not None
         return self.recall.why_(self.place, edge=edge, node=node)
-
-    def _parts(self, group: Group, row: int, rank: int) -> dict[str, dict[str, Any]]:
-        from tercet_kernels.effective import effective
-
-        plan, ranking = group.plan, group.ranking
-        graph, edge = plan.graph, int(ranking.edge[row, rank])
-        out: dict[str, dict[str, Any]] = {}
-        for i, (name, bound, hits) in enumerate(
-            (("source", plan.node_bound, ranking.nodes), ("target", plan.node_bound, ranking.nodes),
-             ("relation", plan.relation_bound, ranking.relations))
-        ):  # fmt: skip
-            slot, distance = int(ranking.slot[row, rank, i]), ranking.distance[row, rank, i]
-            which = int(hits.collection[slot]) if slot >= 0 else -1
-            part: dict[str, Any] = {"distance": float(distance) if slot >= 0 else None}
-            if name == "relation":
-                s = plan.scoring
-                weights = {
-                    "importance": float(graph.edge_importance[edge]),
-                    "feedback": float(graph.edge_feedback[edge]),
-                }
-                term = effective(
-                    distance.double()[None], weights["importance"], weights["feedback"], influence=s.influence,
-                    penalty=s.penalty, cliff=s.cliff,
-                )  # fmt: skip
-            else:
-                node = (graph.source if name == "source" else graph.target)[edge]
-                weights = {"importance": float(graph.importance[node]), "feedback": float(graph.feedback[node])}
-                if plan.scoring.personal is not None and not torch.isnan(plan.scoring.personal[node]):
-                    weights["personal"] = float(plan.scoring.personal[node])
-                term = node_terms(plan, node[None], distance[None])
-            part |= {"effective": float(term[0]), **weights}
-            part["collection"] = bound[which].collection.name if which >= 0 else None
-            rank_there = int(hits.rank[slot]) if slot >= 0 else -1
-            part["rank"] = rank_there if rank_there >= 0 else None
-            out[name] = part
-        return out
 
     def __repr__(self) -> str:
         return f"Result({self.query!r}, {self.status}, {len(self.edges)} triplets)"

@@ -12,8 +12,9 @@ from tercet.collection import Collection
 from tercet.errors import InvalidArgument, UnknownId
 from tercet.graph import Graph
 from tercet.plan import Plan
+from tercet.projection import seeds_of
 from tercet.query import QueryBatch
-from tercet.ranking import Ranking, retrieve, seeds_of
+from tercet.ranking import Ranking, retrieve
 from tercet_kernels.expand import expand
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.context import count_tokens, first_triplets, fit_tokens, node_columns, render_batch, status_columns
+from tercet.context import first_triplets, fit_tokens, node_columns, render_batch, status_columns
 from tercet.errors import InvalidArgument
 from tercet.titles import reference_title
+from tercet.tokens import count_tokens
 
 ROOT = Path(__file__).parents[2]
 PLACES = (ROOT / "tests/golden/cognee", ROOT / "../shared/cognee/golden")
