@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from tercet.query import QueryBatch, embed
 from tercet.ranking import retrieve
 from tercet.recall import Group, Recall
 from tercet.rules import rules_of
+from tercet_kernels._types import Topology
 
 
 class Engine:
@@ -67,6 +69,9 @@ class Engine:
         self.encoder_name = encoder if isinstance(encoder, str) else None
         self.bound, self.unread = bind(self.collections, self.graph, keep_unknown=self.rules.unknown_owners == "keep")
         self.topology = topology_of(self.graph)
+        # what a node set stands for takes a pass over the edges, and calls tend to ask for the same few
+        self._members = lru_cache(64)(lambda kind, names, operator: members(self.graph, kind, names, operator))
+        self._mirrored = lru_cache(4)(self._mirror)
         self._check_widths(check_fingerprint)
 
     @property
@@ -189,27 +194,30 @@ class Engine:
         projection = args.projection_of(first, unlimited)
         bound = [self.bound[self.collections.index(c)] for c in searched]
         if scoped is not None and rules.scoped_limit:
-            allowed, allowed_row = args.filters.with_sets(place, args.node_names, self._members(args))
+            allowed, allowed_row = args.filters.with_sets(
+                place, args.node_names, lambda names: self._members(args.node_type, tuple(names), args.operator)
+            )
         elif scoped and not args.single_list:
             row_masks = [self._set_rows(c, args, scoped, len(place)) for c in searched]
         if scoped and projection == "nodeset" and not rules.scoped_limit:
-            graph = mirrored(self.graph, args.node_type, scoped, args.operator)
-            topology, projection = topology_of(graph), "full"
+            graph, topology = self._mirrored(args.node_type, scoped, args.operator)
+            projection = "full"
         return Plan(
             graph=graph, topology=topology, bound=bound, projection=projection,
             top_k=args.top_k[place].to(self.device), wide=None if unlimited else wide.to(self.device),
             scoring=args.scoring(self.device), combine=rules.combine,
             fallback=rules.fallback == "full" and projection == "incident", unread=self.unread,
-            rank_unmatched=rules.combine == "last",
+            rank_unmatched=rules.rank_unmatched,
             depth=args.depth or 1, seed_top_k=args.seed_top_k,
-            seed_order="element" if rules.combine == "best" else "first",
+            seed_order=rules.seed_order,
             allowed=None if allowed is None else allowed.to(self.device),
             allowed_row=None if allowed_row is None else allowed_row.to(self.device),
             row_masks=row_masks, max_distance=args.max_distance,
         )  # fmt: skip
 
-    def _members(self, args: Arguments) -> Callable[[Sequence[str]], np.ndarray]:
-        return lambda names: members(self.graph, args.node_type, names, args.operator)
+    def _mirror(self, node_type: str, names: tuple[str, ...], operator: str) -> tuple[Graph, Topology]:
+        graph = mirrored(self.graph, node_type, names, operator)
+        return graph, topology_of(graph)
 
     def _set_rows(
         self, collection: Collection, args: Arguments, names: Sequence[str], queries: int

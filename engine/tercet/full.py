@@ -13,6 +13,7 @@ from tercet_kernels.effective import effective
 
 TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
 ROUNDOFF = 2.0**-23
+EDGE_TILE = 1 << 16  # edges looked at together
 
 
 class Found(NamedTuple):
@@ -201,12 +202,12 @@ def _available(plan: Plan, value: torch.Tensor | None, either: torch.Tensor | No
     else:
         assert either is not None
         open_ = torch.ones_like(either)
-    source, target = plan.topology.source.long(), plan.topology.target.long()
-    counts = []
-    for q in range(count):
-        both = open_[q, source] & open_[q, target]
-        counts.append((both if either is None else both & (either[q, source] | either[q, target])).sum())
-    return torch.stack(counts) if counts else torch.zeros(0, dtype=torch.int64, device=plan.graph.device)
+    total = torch.zeros(count, dtype=torch.int64, device=open_.device)
+    for start in range(0, plan.graph.num_edges, EDGE_TILE):
+        source, target = (x[start : start + EDGE_TILE].long() for x in (plan.topology.source, plan.topology.target))
+        both = open_[:, source] & open_[:, target]
+        total += (both if either is None else both & (either[:, source] | either[:, target])).sum(dim=1)
+    return total
 
 
 def _distinct(indptr: torch.Tensor, element: torch.Tensor, span: int) -> tuple[torch.Tensor, torch.Tensor]:

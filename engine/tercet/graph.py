@@ -1,6 +1,6 @@
 """The graph: dense rows, flat arrays with offsets, text on the host."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
@@ -139,17 +139,17 @@ class Graph:
     @property
     def index(self) -> IdIndex:
         """Finds node rows by external id."""
-        return self._once("_index", lambda: IdIndex(self.ids, is_sorted=self.order == "canonical"))
+        return self.once("_index", lambda: IdIndex(self.ids, is_sorted=self.order == "canonical"))
 
     @property
     def relation_column(self) -> pa.DictionaryArray:
         """(E,) labels as text, null for an edge without one; made on first use."""
-        return self._once("_relation_column", self._label_column)
+        return self.once("_relation_column", self._label_column)
 
     @property
     def text_columns(self) -> tuple[Any, Any, Any, Any, Any, Any]:
         """What the context text is made of: title, block, label, edge text, status, superseded."""
-        return self._once("_text_columns", lambda: (
+        return self.once("_text_columns", lambda: (
             *(self.nodes.column(c) for c in ("context_title", "context_block")), self.relation_column,
             *(self.edges.column(c).combine_chunks() for c in ("edge_text", "status", "superseded")),
         ))  # fmt: skip
@@ -163,10 +163,19 @@ class Graph:
         code = self.relation.cpu().numpy()
         return pa.DictionaryArray.from_arrays(pa.array(code, mask=code < 0), self.relation_names)
 
-    def _once(self, name: str, make: Any) -> Any:
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made on first use and kept with the graph."""
         if name not in self.__dict__:
             object.__setattr__(self, name, make())
         return self.__dict__[name]
+
+    def latest(self, name: str, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives for a key; the value of the last key is kept with the graph."""
+        held = self.__dict__.get(name)
+        if held is None or held[0] != key:
+            held = (key, make())
+            object.__setattr__(self, name, held)
+        return held[1]
 
     def to(self, device: torch.device | str) -> "Graph":
         """The same graph with its tensors on another device; text stays on the host."""

@@ -256,7 +256,8 @@ class Result:
 
     @property
     def status(self) -> str:
-        return self.recall.status[self.place]
+        """The name of a `Status`."""
+        return Status(int(self.recall._host("status", int(Status.failed))[self.place])).name
 
     @property
     def edges(self) -> np.ndarray:

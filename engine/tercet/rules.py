@@ -20,12 +20,14 @@ class Rules:
     fallback: Literal["none", "full"]  # what an empty fragment becomes
     batch_limit: bool  # wide_search_top_k holds for lists of queries too
     scoped_limit: bool  # ... and together with node_name
+    rank_unmatched: bool  # rank edges for a query that found nothing, when another query of the call found something
+    seed_order: Literal["element", "first"]  # ties among seeds: by node, or by first appearance
     unknown_owners: Literal["refuse", "keep"]  # collection rows whose owner isn't in the graph
     blank: Literal["fail", "raise"]  # a bad query fails alone, or the call is refused
 
 
-NATIVE = Rules("native", "both", "best", False, "none", True, True, "refuse", "fail")
-COGNEE = Rules("cognee", "either", "last", True, "full", False, False, "keep", "raise")
+NATIVE = Rules("native", "both", "best", False, "none", True, True, False, "element", "refuse", "fail")
+COGNEE = Rules("cognee", "either", "last", True, "full", False, False, True, "first", "keep", "raise")
 MODES = {rules.name: rules for rules in (NATIVE, COGNEE)}
 
 

@@ -27,5 +27,12 @@ def edge_rule(plan: Plan) -> EdgeRule:
 
 def missing_terms(plan: Plan) -> torch.Tensor:
     """(N,) float64 term of each node when it isn't matched."""
-    every = torch.arange(plan.graph.num_nodes, device=plan.graph.device)
-    return node_terms(plan, every, torch.full(every.shape, torch.inf, device=every.device))
+
+    def make() -> torch.Tensor:
+        every = torch.arange(plan.graph.num_nodes, device=plan.graph.device)
+        return node_terms(plan, every, torch.full(every.shape, torch.inf, device=every.device))
+
+    s = plan.scoring
+    if s.personal is not None:
+        return make()
+    return plan.graph.latest("_missing", (s.penalty, s.influence, s.cliff), make)  # as long as the graph
