@@ -60,11 +60,16 @@ def engine_of(workload: Workload, mode: Literal["native", "cognee"]) -> Engine:
         {"source": ids[workload.source], "target": ids[workload.target], "relation": texts[workload.relation]},
         order=order,
     )
-    names = Collection.build("Entity_name", workload.node_vectors, workload.node_ids, order=order)
+    types = workload.num_types
+    nodes = [
+        Collection.build(name, workload.node_vectors[part], workload.node_ids[part], order=order)
+        for name, part in (("Entity_name", slice(types, None)), ("EntityType_name", slice(types)))
+        if part.stop != 0
+    ]
     relations = Collection.build(
         "EdgeType_relationship_name", workload.relation_vectors, workload.relation_texts, "relation", order=order,
     )  # fmt: skip
-    return Engine(graph, [names, relations], mode=mode)
+    return Engine(graph, [*nodes, relations], mode=mode)
 
 
 def row(system: str, workload: Workload, timing: Timing, batch: int, wide: int | None, **more: Any) -> dict[str, Any]:

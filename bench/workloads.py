@@ -42,6 +42,7 @@ class Workload:
     node_vectors: NDArray[np.float32]  # (N, D)
     relation_vectors: NDArray[np.float32]  # (R, D)
     query_vectors: NDArray[np.float32]  # (Q, D)
+    num_types: int = 0  # the first nodes are types, which have a collection of their own
 
     @property
     def num_edges(self) -> int:
@@ -66,7 +67,14 @@ class Workload:
         """Read what `save` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             fields: dict[str, Any] = {field: arrays[field] for field in cls.__dataclass_fields__}
-        return cls(**{**fields, "name": str(fields["name"]), "num_nodes": int(fields["num_nodes"])})
+        return cls(
+            **{
+                **fields,
+                "name": str(fields["name"]),
+                "num_nodes": int(fields["num_nodes"]),
+                "num_types": int(fields["num_types"]),
+            }
+        )
 
 
 def make(
@@ -121,6 +129,7 @@ def make(
         node_vectors=nodes,
         relation_vectors=_near(rng, centres, relation_texts, NODE_PULL),
         query_vectors=_near(rng, nodes, num_queries, QUERY_PULL),
+        num_types=_num_types(num_nodes) if kind == "type_hubs" else 0,
     )
 
 
@@ -144,10 +153,14 @@ def _edges(
     return _distinct_triples(rng, draw, num_edges, num_nodes, num_relations)
 
 
+def _num_types(num_nodes: int) -> int:
+    return min(MAX_TYPES, max(1, num_nodes // 100))
+
+
 def _type_hub_edges(
     rng: np.random.Generator, num_nodes: int, num_edges: int, num_relations: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    num_types = min(MAX_TYPES, max(1, num_nodes // 100))
+    num_types = _num_types(num_nodes)
     num_entities = num_nodes - num_types
     if num_edges < num_entities:
         raise InvalidArgument(f"num_edges: 'type_hubs' needs one an entity, {num_entities}, got {num_edges}")

@@ -36,7 +36,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 import numpy as np
 
-NODES, RELATIONS = "Entity_name", "EdgeType_relationship_name"
+NODES, TYPES, RELATIONS = "Entity_name", "EntityType_name", "EdgeType_relationship_name"
 CALIBRATION_NODES = 1000
 FULL_QUERIES = 16  # distinct queries of the single search over the whole graph
 FULL_REPEATS = 7
@@ -90,10 +90,15 @@ class Stores:
         self.embedding_engine = self
         self.unified = SimpleNamespace(vector=self, graph=self)
         self.queries = data["query_vectors"]
-        self.vectors = {NODES: data["node_vectors"][:num_nodes], RELATIONS: data["relation_vectors"]}
+        types, vectors = min(int(data["num_types"]), num_nodes), data["node_vectors"][:num_nodes]
+        self.vectors = {NODES: vectors[types:], TYPES: vectors[:types], RELATIONS: data["relation_vectors"]}
         names = [f"relation {row}" for row in range(len(data["relation_vectors"]))]
         node_ids = [uuid5(NAMESPACE_OID, f"n{node:06d}") for node in range(num_nodes)]
-        self.ids = {NODES: node_ids, RELATIONS: [EdgeType.id_for(name) for name in names]}
+        self.ids = {
+            NODES: node_ids[types:],
+            TYPES: node_ids[:types],
+            RELATIONS: [EdgeType.id_for(name) for name in names],
+        }
         self.node_of = {str(key): node for node, key in enumerate(node_ids)}
         self.relation_of = {name: row for row, name in enumerate(names)}
         keys = list(self.node_of)
@@ -199,7 +204,7 @@ class Bench:
         """One timed call: CPU seconds by stage, and the ranked edges of each query."""
         texts = [str(row) for row in rows]
         query: dict[str, Any] = {"query_batch": texts} if batched else {"query": texts[0]}
-        query |= {"top_k": self.top_k, "wide_search_top_k": wide, "collections": [NODES]}
+        query |= {"top_k": self.top_k, "wide_search_top_k": wide, "collections": [NODES, TYPES]}
         gc.collect()
         self.clock.clear()
         start, cpu = time.perf_counter(), time.process_time()

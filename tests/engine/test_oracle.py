@@ -52,7 +52,9 @@ def collections(rng, ids, keys, width, rows):
     kinds = ["node"] * rng.choice((0, 1, 1, 2, 3)) + ["relation"] * rng.choice((0, 1, 1, 2))
     for i, kind in enumerate(rng.sample(kinds, len(kinds))):
         pool = ids if kind == "node" else [*keys, "of no edge"]
-        owners = tuple(rng.choices(pool, k=rng.randint(0, rows))) if pool else ()
+        repeated = rng.random() < 0.5
+        count = rng.randint(0, rows if repeated else min(rows, len(pool))) if pool else 0
+        owners = tuple(rng.choices(pool, k=count) if repeated else rng.sample(pool, count))
         vectors = tuple(rng.choice(PROTOTYPES[width]) for _ in owners)
         made.append(Rows(f"{kind} {i}", kind, owners, vectors))
     return made
