@@ -43,7 +43,7 @@ def write(columns, path):
     ending = "." + path.name.split(".")[1]
     if ending in text:
         data = text[ending](columns)
-        path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
+        path.write_bytes(gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
     elif ending == ".parquet":
         pyarrow.parquet.write_table(pa.table(columns), path)
     elif ending == ".feather":
@@ -175,7 +175,7 @@ def test_sets_in_csv(tmp_path):
         ("nodes.jsonl", b'{"id": "\\ud800"}\n', r"column 'id' row 0: not valid Unicode"),
         ("nodes.jsonl", b'{"id": 1.5}\n', r"expected text or integers, got double"),
         ("nodes.jsonl.gz", b"no gzip", r"nodes\.jsonl\.gz after line 0: damaged gzip"),
-        ("nodes.jsonl.gz", gzip.compress(b'{"id": 1}\n')[:-6], r"damaged gzip"),
+        ("nodes.jsonl.gz", gzip.compress(b'{"id": 1}\n', mtime=0)[:-6], r"damaged gzip"),
         ("nodes.csv", b"", r"nodes\.csv: expected a header line"),
         ("nodes.csv", b"id,name\n1,a\n2\n", r"nodes\.csv: .*Expected 2 columns, got 1"),
         (
@@ -235,7 +235,7 @@ EXTRACTED = [
 def openie_folder(tmp_path, passages=PASSAGES, extracted=EXTRACTED, ending=".jsonl"):
     for name, rows in (("passages", passages), ("openie", extracted)):
         data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        (tmp_path / f"{name}{ending}").write_bytes(gzip.compress(data) if ending.endswith(".gz") else data)
+        (tmp_path / f"{name}{ending}").write_bytes(gzip.compress(data, mtime=0) if ending.endswith(".gz") else data)
     return tmp_path
 
 

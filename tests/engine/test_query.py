@@ -210,6 +210,15 @@ def test_neighborhood_seeds_are_nodes(made):
         assert (triplets(nothing), nothing.status) == ([], "empty_fragment")
 
 
+def test_neighborhood_takes_the_best_distance_of_each_node():
+    """What the search for seeds saw of a node doesn't hide a nearer row of it."""
+    found = names({"x": 0.4}, "A"), names({"s": 0.1, "x": 0.2}, "B")
+    near = engine(graph([("s", "r", "x")]), *found)
+    for wide in (None, 100):
+        options = {"wide_search_top_k": wide, "neighborhood_depth": 1, "neighborhood_seed_top_k": 1}
+        assert near.recall(vectors=QUERY, **options)[0].distances[0, 1] == pytest.approx(0.2)
+
+
 def test_neighborhood_depth_counts_steps_either_way():
     line = engine(graph([("b", "r", "a"), ("b", "r", "c"), ("d", "r", "c"), ("d", "r", "e")]), names({"a": 0.1}))
     for depth in (1, 2, 3, 4, 9):
