@@ -1,9 +1,23 @@
-"""How many threads a CPU kernel may use."""
+"""One number of threads for torch and for the Numba kernels."""
 
 import numba
 import torch
+from numba.np.ufunc.parallel import _launch_threads
+
+_state = {"started": False}
 
 
-def threads(per_query: torch.Tensor) -> int:
-    """As many as torch is set to, but not more than Numba has or than there are queries."""
-    return max(1, min(torch.get_num_threads(), numba.get_num_threads(), per_query.shape[0]))
+def threads(items: int) -> int:
+    """Set Numba to the threads that torch uses; returns in how many parts the work of so many items is to be cut.
+
+    Numba's OpenMP layer sets the number of threads of the whole process when it starts, torch's too, so torch's is put
+    back then.
+    """
+    wanted = torch.get_num_threads()
+    if not _state["started"]:
+        _launch_threads()
+        torch.set_num_threads(wanted)
+        _state["started"] = True
+    most = min(wanted, numba.config.NUMBA_NUM_THREADS)
+    numba.set_num_threads(most)
+    return max(1, min(most, items))

@@ -7,9 +7,11 @@ and the lanes are folded in halves. No step depends on batch size, position, til
 import torch
 
 from tercet_kernels._checks import check
+from tercet_kernels._threads import threads
 from tercet_kernels._triton import has_triton
 from tercet_kernels.cosine import cpu, reference
 
+BLOCK = 256  # pairs that a CPU thread takes at a time
 GATHER_ROWS = 1 << 16  # float16 rows widened at a time
 
 
@@ -56,6 +58,7 @@ def pair_distances(
         cpu.pair_distances(
             queries.numpy(), vectors.numpy(), query.numpy(), row.numpy(),
             (torch.ones(1, dtype=torch.float64) if scale is None else scale).numpy(), scale is not None, out.numpy(),
+            threads((query.shape[0] + BLOCK - 1) // BLOCK),
         )  # fmt: skip
         return out
     for start in range(0, query.shape[0], GATHER_ROWS):

@@ -4,17 +4,17 @@ import numpy as np
 from numba import njit, prange
 
 LANES = 16
-BLOCK = 256  # pairs a task
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def pair_distances(queries, vectors, query, row, scale, scaled, out):
+def pair_distances(queries, vectors, query, row, scale, scaled, out, threads):
     pairs = query.size
     width = queries.shape[1]
     whole = width - width % LANES
-    for block in prange((pairs + BLOCK - 1) // BLOCK):
+    step = (pairs + threads - 1) // threads
+    for part in prange(threads):
         lanes = np.empty(LANES, np.float64)
-        for p in range(block * BLOCK, min(pairs, (block + 1) * BLOCK)):
+        for p in range(part * step, min(pairs, (part + 1) * step)):
             x = queries[query[p]]
             y = vectors[row[p]]
             for i in range(LANES):

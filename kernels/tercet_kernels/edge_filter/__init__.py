@@ -60,6 +60,6 @@ def edge_filter(
         rule is not None, 0.0 if rule is None else rule.influence, 0.0 if rule is None else rule.penalty,
         False if rule is None else rule.cliff, margin.numpy(), k,
         (torch.ones(1, 1, dtype=torch.bool) if matched is None else matched).numpy(), matched is not None,
-        threads(margin),
+        threads(margin.shape[0]),
     )  # fmt: skip
     return torch.from_numpy(out[0]), torch.from_numpy(out[1])

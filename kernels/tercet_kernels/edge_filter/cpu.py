@@ -17,9 +17,7 @@ def score(
     value = key_value[r] if r >= 0 else key_value[key_value.size - 1]
     if weighted:
         raw = np.float64(value)
-        value = np.float32(
-            effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff)
-        )
+        value = np.float32(effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff))
     if restricted and not (matched[s] or matched[d]):
         return np.float32(np.inf)
     return (node_term[s] + node_term[d]) + value

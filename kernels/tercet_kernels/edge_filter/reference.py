@@ -64,9 +64,7 @@ def edge_filter(
     return indptr, edge[order]
 
 
-def example(
-    queries: int = 4, nodes: int = 40, edges: int = 120, seed: int = 0, device: str = "cpu"
-) -> dict:
+def example(queries: int = 4, nodes: int = 40, edges: int = 120, seed: int = 0, device: str = "cpu") -> dict:
     g = torch.Generator().manual_seed(seed)
     topology = fragment_example(queries, nodes, edges, 4, seed, device)["topology"]
     coarse = lambda *shape: torch.rand(*shape, generator=g).mul(8).round().div(4).to(device)  # noqa: E731

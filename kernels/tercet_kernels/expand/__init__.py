@@ -51,6 +51,6 @@ def expand(
         *(x.numpy() for x in (
             topology.source, topology.target, topology.out_indptr, topology.out_edge, topology.in_indptr,
             topology.in_edge, indptr, seed, allowed, allowed_row)),
-        depth, threads(allowed_row),
+        depth, threads(allowed_row.shape[0]),
     )  # fmt: skip
     return torch.from_numpy(out[0]), torch.from_numpy(out[1])

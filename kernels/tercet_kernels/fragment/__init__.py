@@ -48,4 +48,4 @@ def fragment(
         topology.source, topology.target, topology.oriented_indptr, topology.oriented_edge, topology.oriented_other,
         topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge, hits.indptr, hits.node,
     )]  # fmt: skip
-    return Fragment(*(torch.from_numpy(x) for x in cpu.fragment(*args, either, threads(hits.indptr))))
+    return Fragment(*(torch.from_numpy(x) for x in cpu.fragment(*args, either, threads(hits.indptr.shape[0] - 1))))

@@ -39,6 +39,6 @@ def fragment_topk(
         *(x.numpy() for x in (
             *topology[:-1], *hits, missing, *relations, rule.importance, rule.feedback)),
         topology.num_keys, rule.influence, rule.penalty, rule.cliff, either, *(x.numpy() for x in top),
-        threads(top.available),
+        threads(top.edge.shape[0]),
     )  # fmt: skip
     return top

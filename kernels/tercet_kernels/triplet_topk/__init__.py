@@ -54,7 +54,7 @@ def triplet_topk(
         *(x.numpy() for x in (
             topology.source, topology.target, topology.key, *fragment, hits.term, missing, *relations,
             rule.importance, rule.feedback)),
-        topology.num_keys, rule.influence, rule.penalty, rule.cliff, *(x.numpy() for x in top), threads(top.available),
+        topology.num_keys, rule.influence, rule.penalty, rule.cliff, *(x.numpy() for x in top), threads(queries),
     )  # fmt: skip
     return top
 
