@@ -11,6 +11,7 @@ import torch
 from tercet.errors import InvalidArgument
 from tercet.fingerprint import PROBE_TEXTS, SAME_COSINE, Fingerprint, cosine
 from tercet.sentence_model import cpu_has_bfloat16, load_model, pooling_of
+from tercet.workers import Workers
 from tercet_kernels.cosine import norms
 
 WINDOW = 4096  # texts tokenised at a time
@@ -44,7 +45,8 @@ class SentenceTransformerEncoder:
     The model runs on fixed shapes only. A text's own number of tokens decides the padded width of its run (a multiple
     of 4, 8 or 16), the width decides the number of rows, and rows left over are filled with a repeated text; so the
     shape of the run depends on the text alone. That a row's place in the run doesn't matter is checked once for every
-    width, on rows that all hold one text; where it does matter, runs of that width have one row.
+    width, on rows that all hold one text; where it does matter, runs of that width have one row. On the CPU each core
+    does runs of its own: they are too small to gain from sharing.
 
     Promised: for one encoder, machine and thread count the vector of a text is bit-equal alone, in any batch and in any
     order, and its cosine with sentence-transformers' own float32 vector is at least 1 - 1e-5 when `precision` is
@@ -87,6 +89,7 @@ class SentenceTransformerEncoder:
         self._tokens = CUDA_TOKENS if on_cuda else CPU_TOKENS
         self._lock = threading.Lock()  # the tokenizer refuses to be used by two threads at once
         self._rows: dict[tuple[int, bool], int] = {}
+        self._workers = Workers(1 if on_cuda else torch.get_num_threads())
         self._probe = self._run(list(PROBE_TEXTS))
         fast = on_cuda or cpu_has_bfloat16()
         if self.precision == "float32" and (precision == "bfloat16" or (precision == "auto" and fast)):
@@ -137,14 +140,15 @@ class SentenceTransformerEncoder:
         mask = features.get("attention_mask")
         places: list[int] = []
         parts: list[torch.Tensor] = []
-        for chosen, batch in self._ragged(texts) if mask is None or mask.dim() != 2 else self._batches(features, mask):
-            parts.append(self._forward(batch)[: len(chosen)])
+        runs = self._ragged(texts) if mask is None or mask.dim() != 2 else self._batches(features, mask)
+        for chosen, made in self._workers.map(self._forward, runs):
+            parts.append(made[: len(chosen)])
             places += chosen
             if advance is not None:
                 advance(len(chosen))
-        made = torch.cat(parts).float().cpu()
-        rows = torch.empty_like(made)
-        rows[places] = made
+        joined = torch.cat(parts).float().cpu()
+        rows = torch.empty_like(joined)
+        rows[places] = joined
         return unit_rows(rows)
 
     def _ragged(self, texts: list[str]) -> Iterator[tuple[list[int], dict[str, Any]]]:
@@ -218,6 +222,7 @@ class SentenceTransformerEncoder:
         made = self._forward(batch)
         return bool((made == made[:1]).all())
 
+    @torch.inference_mode()  # a setting of each thread
     def _forward(self, batch: dict[str, Any]) -> torch.Tensor:
         device = self._model.device
         moved = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
