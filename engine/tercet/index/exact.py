@@ -10,7 +10,7 @@ import torch
 from tercet.arrays import read_array
 from tercet_kernels.cosine import pair_distances
 
-TILE_BYTES = 64 << 20  # scores of one tile of rows
+TILE_BYTES = 16 << 20  # scores of one tile of rows
 PAIRS = 1 << 22  # exact distances computed at a time
 SLACK = 24  # rows taken beyond k before the exact cut
 UNIT_ROUNDOFF = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}
@@ -107,7 +107,7 @@ class ExactIndex:
         """(B, V) float32 distances within `error` of the exact ones; +inf for hidden rows."""
         out = torch.empty(queries.shape[0], self.size, device=queries.device)
         for part, tile in self._tiles(queries):
-            out[:, part] = tile
+            torch.sub(1.0, tile, out=out[:, part])
         return out
 
     def dense(self, queries: torch.Tensor) -> torch.Tensor:
@@ -122,6 +122,7 @@ class ExactIndex:
         return out
 
     def _tiles(self, queries: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+        """Runs of rows and their (B, run) cosines; -inf for hidden rows."""
         step = max(1024, TILE_BYTES // (4 * max(queries.shape[0], 1)))
         for start in range(0, self.size, step):
             part = slice(start, min(start + step, self.size))
@@ -130,10 +131,9 @@ class ExactIndex:
                 assert self.scale is not None
                 rows = (rows.double() * self.scale[part, None]).float()
             product = (rows @ queries[0])[None] if queries.shape[0] == 1 else queries @ rows.T
-            tile = 1.0 - product
             if self.hidden is not None:
-                tile.masked_fill_(self.hidden[part], torch.inf)
-            yield part, tile
+                product.masked_fill_(self.hidden[part], -torch.inf)
+            yield part, product
 
     def _propose(
         self, queries: torch.Tensor, take: int, allowed: torch.Tensor | None, allowed_row: torch.Tensor | None
@@ -143,16 +143,16 @@ class ExactIndex:
         for part, tile in self._tiles(queries):
             if allowed is not None and allowed_row is not None:
                 shut = ~allowed[:, part][allowed_row.clamp(min=0).long()] & (allowed_row >= 0)[:, None]
-                tile.masked_fill_(shut, torch.inf)
-            distance, row = tile.topk(min(take, tile.shape[1]), dim=1, largest=False)
+                tile.masked_fill_(shut, -torch.inf)
+            cosine, row = tile.topk(min(take, tile.shape[1]), dim=1)
             row = row.int() + part.start
             if best is not None:
-                distance, row = torch.cat([best[0], distance], 1), torch.cat([best[1], row], 1)
-                distance, order = distance.topk(min(take, distance.shape[1]), dim=1, largest=False)
+                cosine, row = torch.cat([best[0], cosine], 1), torch.cat([best[1], row], 1)
+                cosine, order = cosine.topk(min(take, cosine.shape[1]), dim=1)
                 row = row.gather(1, order)
-            best = (distance, row)
+            best = (cosine, row)
         assert best is not None
-        return torch.where(torch.isfinite(best[0]), best[1], -1), best[0]
+        return torch.where(torch.isfinite(best[0]), best[1], -1), 1.0 - best[0]
 
     def _exact(self, queries: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
         query = torch.arange(queries.shape[0], dtype=torch.int32, device=queries.device)
