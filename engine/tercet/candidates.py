@@ -21,9 +21,7 @@ class Bound:
     """A collection whose owners are rows of a graph."""
 
     collection: Collection
-    owner: (
-        torch.Tensor
-    )  # (V,) int32 node row or relation key; from N on: ids that the graph doesn't have; -1: no such key
+    owner: torch.Tensor  # (V,) int32 node row or relation key; from N on: ids the graph doesn't have; -1: no such key
     by_owner: tuple[torch.Tensor, torch.Tensor]  # (indptr, row): the collection's rows of each owner
     distinct: bool  # no owner twice
     identity: bool  # row i belongs to owner i, for all of them

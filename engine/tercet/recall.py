@@ -155,13 +155,17 @@ class Recall(Sequence["Result"]):
         return self._cache[key]
 
     def _group(self, query: int) -> tuple[Group, int] | None:
-        if "group" not in self._cache:
+        group, row = self._places()[query]
+        return None if group < 0 else (self.groups[group], int(row))
+
+    def _places(self) -> np.ndarray:
+        """(B, 2) int64: the group of each query and its row there, -1 for a failed one."""
+        if "places" not in self._cache:
             where = np.full((len(self), 2), -1, np.int64)
             for i, g in enumerate(self.groups):
                 where[g.place.cpu().numpy()] = np.stack([np.full(len(g.place), i), np.arange(len(g.place))], 1)
-            self._cache["group"] = where
-        group, row = self._cache["group"][query]
-        return None if group < 0 else (self.groups[group], int(row))
+            self._cache["places"] = where
+        return self._cache["places"]
 
     def _display(self, rows: np.ndarray, query: np.ndarray) -> list[pa.Array]:
         """source id, relation, target id, edge id and edge text of ranked edges; groups may use graphs of their own."""
@@ -184,11 +188,10 @@ class Recall(Sequence["Result"]):
         joined = pa.concat_tables(out).take(pa.array(order))
         return [c.combine_chunks() for c in joined.columns]
 
-    def _by_graph(self, query: np.ndarray) -> list[tuple[Any, np.ndarray]]:
-        """Positions of triplets, by the graph that their queries were answered from."""
-        self._group(0) if len(self) else None
-        group = self._cache["group"][query, 0] if len(self) else np.zeros(0, np.int64)
-        graphs: dict[int, tuple[Any, list[int]]] = {}
+    def _by_graph(self, query: np.ndarray) -> list[tuple[Graph, np.ndarray]]:
+        """Positions in `query`, by the graph that these queries were answered from; failed ones are in none."""
+        group = self._places()[query, 0]
+        graphs: dict[int, tuple[Graph, list[int]]] = {}
         for i, g in enumerate(self.groups):
             graphs.setdefault(id(g.plan.graph), (g.plan.graph, []))[1].append(i)
         return [(graph, np.flatnonzero(np.isin(group, members))) for graph, members in graphs.values()]
@@ -197,26 +200,15 @@ class Recall(Sequence["Result"]):
         """Texts of all queries, and how many triplets each of them holds."""
         if "text" not in self._cache:
             edge = self._host("edge", -1)
-            texts: list[str | None] = [""] * len(self)
-            kept = (edge >= 0).sum(axis=1) if edge.ndim == 2 else np.zeros(len(self), np.int64)
-            arrays: list[tuple[np.ndarray, pa.Array]] = []
-            self._group(0) if len(self) else None
-            seen: dict[int, tuple[Any, list[int]]] = {}
-            for i, g in enumerate(self.groups):
-                seen.setdefault(id(g.plan.graph), (g.plan.graph, []))[1].append(i)
-            for graph, members in seen.values():
-                queries = np.flatnonzero(np.isin(self._cache["group"][:, 0], members))
-                text, count = self._render(graph, edge[queries])
-                kept[queries] = count
-                arrays.append((queries, text))
-            if len(arrays) == 1 and len(arrays[0][0]) == len(self):
-                column = arrays[0][1]
-            else:
-                for queries, text in arrays:
-                    for q, t in zip(queries, text.to_pylist(), strict=True):
-                        texts[q] = t
-                column = pa.array(texts, pa.large_string())
-            self._cache["text"] = (column, kept)
+            kept = np.zeros(len(self), np.int64)
+            place, parts = [np.flatnonzero(self._places()[:, 0] < 0)], []
+            parts.append(pa.array([""] * len(place[0]), pa.large_string()))
+            for graph, queries in self._by_graph(np.arange(len(self))):
+                text, kept[queries] = self._render(graph, edge[queries])
+                place.append(queries)
+                parts.append(text)
+            order = np.argsort(np.concatenate(place), kind="stable")
+            self._cache["text"] = (pa.chunked_array(parts).combine_chunks().take(pa.array(order)), kept)
         return self._cache["text"]
 
     def _render(self, graph: Graph, edge: np.ndarray) -> tuple[pa.Array, np.ndarray]:
