@@ -1,7 +1,8 @@
-"""Exact search: a tiled matrix product finds candidates, one fixed-order formula decides."""
+"""Exact search: products of reduced precision find candidates, a bound proves them, one fixed-order formula decides."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -9,10 +10,12 @@ import torch
 
 from tercet.arrays import read_array
 from tercet_kernels.cosine import pair_distances
+from tercet_kernels.nearest import Codes, encode, nearest
 
 TILE_BYTES = 16 << 20  # scores of one tile of rows
 PAIRS = 1 << 22  # exact distances computed at a time
 SLACK = 24  # rows taken beyond k before the exact cut
+FEW = 16  # queries for which reading the rows costs more than multiplying them
 UNIT_ROUNDOFF = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}
 
 
@@ -21,9 +24,10 @@ class ExactIndex:
     """All rows of a collection, searched without approximation on any device.
 
     The nearest rows come by (distance, row). Distances are those of `pair_distances`, so they are the same bits for a
-    query alone and in any batch; the matrix product only proposes. A cut is certified: a row left out has an
-    approximate distance so large that its exact one can't be within the cut; where the margin can't prove that, the
-    query is searched again with more rows.
+    query alone and in any batch; products only propose. A cut is certified: a row left out has an approximate distance
+    so large that its exact one can't be within the cut. On the CPU `tercet_kernels.nearest` does that in one pass; on
+    other devices a matrix product takes some rows more than asked for, and a query whose margin can't prove the cut is
+    searched again with more.
     """
 
     vectors: torch.Tensor  # (V, D) float32 unit norm, or float16 with scale
@@ -77,6 +81,12 @@ class ExactIndex:
             rows (B, min(k, V)) int32, -1 where there is none; distances float32, +inf there.
         """
         k = min(k, self.size)
+        if queries.device.type == "cpu" and k:
+            few = queries.shape[0] <= FEW or self.scale is not None
+            return nearest(
+                self.vectors, queries, k, scale=self.scale, hidden=self.hidden, allowed=allowed,
+                allowed_row=allowed_row, codes=self.codes if few else None,
+            )  # fmt: skip
         rows = queries.new_full((queries.shape[0], k), -1, dtype=torch.int32)
         distances = queries.new_full((queries.shape[0], k), torch.inf)
         open_ = torch.arange(queries.shape[0], device=queries.device)
@@ -97,6 +107,11 @@ class ExactIndex:
             open_ = open_[~proven]
             take = min(take * 4, self.size)
         return rows, distances
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The rows as int8, a quarter of their float32 bytes; made when few queries are searched for the first time."""
+        return encode(self.vectors, self.scale)
 
     def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         """(P,) float32 exact distances of (query, row) pairs; +inf for hidden rows."""

@@ -1,0 +1,174 @@
+"""The k nearest rows of each query on the CPU, exactly: an integer first pass, a bound, and one fixed-order formula.
+
+Rows and queries are rounded to int16 (a tile of rows at a time, nothing is stored) or, for few queries, rows are read
+as int8 codes. With q' and v' the rounded vectors, the Cauchy-Schwarz inequality gives
+|q v - q' v'| <= |q - q'| |v| + |q'| |v - v'|, so a row whose upper bound is below the k-th largest lower bound can't be
+among the k nearest. All others get the distance of `pair_distances` and are ordered by it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from tercet_kernels._checks import check, check_k
+from tercet_kernels._simd import LANES, ROW_BLOCK
+from tercet_kernels._threads import threads
+from tercet_kernels.cosine import pair_distances
+from tercet_kernels.nearest import cpu
+
+SLACK = 4e-6  # float32 steps of a bound, norms that are 1 within float32, distances rounded to float32
+BUFFER_BYTES = 64 << 20  # of candidates, for one group of queries
+ENCODED = 1 << 16  # rows encoded at a time
+FEW = 2  # queries that are searched one by one when there are codes
+
+
+class Codes(NamedTuple):
+    """Rows of unit norm as int8."""
+
+    code: torch.Tensor  # (max(V, 4), W) int8, W = D rounded up to a multiple of 64
+    step: torch.Tensor  # (V,) float32: v' = step * code
+    error: torch.Tensor  # (V,) float32: an upper bound of |v - v'|
+    longest: float  # the largest norm of a row of codes
+
+
+def encode(vectors: torch.Tensor, scale: torch.Tensor | None = None) -> Codes:
+    """int8 codes of rows: (V, D) float32, or float16 with the (V,) float64 reciprocal norms. Memory: V * D bytes."""
+    rows, width = vectors.shape
+    code = torch.zeros(max(rows, ROW_BLOCK), -(-width // 64) * 64, dtype=torch.int8)
+    step, error = torch.empty(rows), torch.empty(rows)
+    for start in range(0, rows, ENCODED):
+        part = slice(start, start + ENCODED)
+        chosen = vectors[part] if scale is None else (vectors[part].double() * scale[part, None]).float()
+        cpu.encode(chosen.numpy(), code[part].numpy(), step[part].numpy(), error[part].numpy(), threads(rows))
+    shortest = float(step[step > 0].min()) if bool((step > 0).any()) else 1.0
+    return Codes(code, step, error, (1.0 + (float(error.max()) if rows else 0.0)) / shortest)
+
+
+def nearest(
+    vectors: torch.Tensor,
+    queries: torch.Tensor,
+    k: int,
+    *,
+    scale: torch.Tensor | None = None,
+    hidden: torch.Tensor | None = None,
+    allowed: torch.Tensor | None = None,
+    allowed_row: torch.Tensor | None = None,
+    codes: Codes | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The k nearest rows of each query by (distance, row), bit-equal to `reference.nearest`.
+
+    Args:
+        vectors: (V, D) float32, unit norm (or zero), on the CPU; or float16 of any norm with `scale` and `codes`.
+        queries: (B, D) float32, norm at most 1.
+        k: at least 1.
+        scale: (V,) float64, the reciprocal norms of float16 rows.
+        hidden: (V,) bool rows that are never returned.
+        allowed: (F, V) bool masks; allowed_row: (B,) int32 mask of each query, -1 for none.
+        codes: of the same rows; read instead of them for the first pass. They are a quarter of the bytes, but their
+            bounds are wider: worth it where reading the rows is what costs, for few queries.
+
+    Returns:
+        rows (B, min(k, V)) int32, -1 where there is none; distances float32, +inf there.
+
+    Raises:
+        ValueError: k is below 1, or a shape, dtype or device differs from the above.
+
+    Memory: candidates of a group of queries (64 MiB) and the result.
+    """
+    check_k(k)
+    device = torch.device("cpu")
+    check("vectors", vectors, (None, None), torch.float32 if scale is None else torch.float16, device)
+    if scale is not None and codes is None:
+        raise ValueError("codes: expected those of the float16 rows, got None")
+    check("queries", queries, (None, vectors.shape[1]), torch.float32, device)
+    k = min(k, vectors.shape[0])
+    rows = torch.full((queries.shape[0], k), -1, dtype=torch.int32)
+    distances = torch.full(rows.shape, torch.inf)
+    if k == 0 or queries.shape[0] == 0:
+        return rows, distances
+    if allowed is None or allowed_row is None:
+        allowed, allowed_row = (
+            torch.ones(1, 1, dtype=torch.bool),
+            torch.full((queries.shape[0],), -1, dtype=torch.int32),
+        )
+    parts = threads(vectors.shape[0])
+    room = min(vectors.shape[0], 6 * k + 512)
+    group = max(LANES, BUFFER_BYTES // (8 * room * parts))
+    for start in range(0, queries.shape[0], group):
+        part = slice(start, start + group)
+        again = _group(
+            vectors, scale, queries[part], k, room, hidden, allowed, allowed_row[part], codes, rows[part],
+            distances[part], parts,
+        )  # fmt: skip
+        for q in again:  # more rows within the bounds than the buffer holds
+            one = slice(start + q, start + q + 1)
+            _group(
+                vectors, scale, queries[one], k, vectors.shape[0] + 1, hidden, allowed, allowed_row[one], codes,
+                rows[one], distances[one], 1,
+            )  # fmt: skip
+    return rows, distances
+
+
+def _group(
+    vectors: torch.Tensor, row_scale: torch.Tensor | None, queries: torch.Tensor, k: int, room: int,
+    hidden: torch.Tensor | None, allowed: torch.Tensor, allowed_row: torch.Tensor, codes: Codes | None,
+    rows: torch.Tensor, distances: torch.Tensor, parts: int,
+) -> list[int]:  # fmt: skip
+    """Fill `rows` and `distances`; returns the queries whose buffers ran over."""
+    count, width = queries.shape
+    longest = cpu.ONE if codes is None else codes.longest
+    ints, unit, left, norm = _rounded(queries, longest)
+    scale, error = _bounds_of(vectors, codes, unit)
+    shift = error * norm + left * (1.0 + error) + SLACK
+    if hidden is not None:
+        shift = torch.where(hidden, -torch.inf, shift)
+    few = codes is not None and count <= FEW
+    code = torch.zeros(1, 1, dtype=torch.int8) if codes is None else codes.code
+    plain = np.zeros((count if few else 0, code.shape[1]), np.int16)
+    if few:
+        plain[:, :width] = ints
+    packed = np.zeros((0,), np.int16) if few else _packed(ints)
+    slack = torch.where(torch.isfinite(shift), 2.0 * shift, 0.0)
+    found = cpu.scan(
+        (vectors if codes is None else queries[:0]).numpy(), code.numpy(), codes is not None, scale.numpy(),
+        shift.numpy(), slack.numpy(), packed, plain, count, k, room, allowed.numpy(), allowed_row.numpy(), parts,
+    )  # fmt: skip
+    indptr, row = cpu.gather(*found, slack.numpy(), k, threads(count))
+    query = np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr))
+    near = torch.from_numpy(row)
+    exact = pair_distances(queries, vectors, torch.from_numpy(query), near, row_scale)
+    cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count))
+    return np.flatnonzero(found[3].any(axis=0)).tolist()
+
+
+def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, float, float]:
+    """int16 queries with one step, the step, and the largest norms of what rounding left out and of the queries.
+
+    The step keeps every partial sum of products within int32: they are at most |q'| |v'|, and `longest` bounds |v'|.
+    """
+    values = queries.numpy().astype(np.float64)
+    largest = float(np.abs(values).max(initial=0.0))
+    norm = float(np.sqrt((values**2).sum(axis=1)).max(initial=0.0))
+    unit = max(largest / 32767.0, max(norm, 1.0) * longest / (0.98 * 2.0**31))
+    ints = np.rint(values / unit)
+    left = float(np.sqrt(((values - ints * unit) ** 2).sum(axis=1)).max(initial=0.0))
+    return ints.astype(np.int16), unit, left * 1.000001, max(norm, 1.0) * 1.000001
+
+
+def _bounds_of(vectors: torch.Tensor, codes: Codes | None, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """The factor of each row's integer products, and how far its rounded form may be from it."""
+    if codes is not None:
+        return codes.step * unit, codes.error
+    step = 1.0 / cpu.ONE
+    error = step * (0.5 * vectors.shape[1] ** 0.5 + 1.0)  # half a step an element, one more where 1.0 is clipped
+    return torch.full((vectors.shape[0],), step * unit), torch.full((vectors.shape[0],), error)
+
+
+def _packed(ints: np.ndarray) -> np.ndarray:
+    """Queries in blocks of two vectors of lanes (the last may be one): (block, pair, query, 2) int16, flat."""
+    count, width = ints.shape
+    padded = np.zeros((-(-count // LANES) * LANES, width + width % 2), np.int16)
+    padded[:count, :width] = ints
+    blocks = [padded[i : i + 2 * LANES] for i in range(0, len(padded), 2 * LANES)]
+    return np.concatenate([b.reshape(len(b), -1, 2).transpose(1, 0, 2).ravel() for b in blocks])

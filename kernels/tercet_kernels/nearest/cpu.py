@@ -1,0 +1,269 @@
+"""Numba form of `nearest`: integer products of a tile of rows propose, bounds decide who is scored exactly."""
+
+import numpy as np
+from numba import njit, prange
+
+from tercet_kernels._simd import LANES, ROW_BLOCK, lowest_bit, product_tile, row_products
+
+ROWS, ROWS_ONE = 6, 12  # rows of a tile with two vectors of queries or one: their sums fill the registers
+TILE = 240  # rows kept as int16 in the second-level cache; a multiple of both
+ONE = 32768.0  # the code of 1.0 in int16
+
+tile_two = product_tile(ROWS, 2)
+tile_one = product_tile(ROWS_ONE, 1)
+
+
+@njit(nogil=True, cache=True)
+def select(values, size, k):
+    """Move the k-th largest of values[:size] to place k - 1 with none smaller before it; returns it (Hoare's find)."""
+    low, high, target = 0, size - 1, k - 1
+    while low < high:
+        pivot = values[(low + high) >> 1]
+        i, j = low, high
+        while i <= j:
+            while values[i] > pivot:
+                i += 1
+            while values[j] < pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if target <= j:
+            high = j
+        elif target >= i:
+            low = i
+        else:
+            break
+    return values[target]
+
+
+@njit(nogil=True, cache=True)
+def tighten(rows, upper, size, slack, k, spare):
+    """The k-th largest lower bound (-inf for fewer) after dropping rows whose upper bound is below it."""
+    if size < k:
+        return np.float32(-np.inf), size
+    for i in range(size):
+        spare[i] = upper[i] - slack[rows[i]]
+    bound = select(spare, size, k)
+    kept = 0
+    for i in range(size):
+        if upper[i] >= bound:
+            rows[kept] = rows[i]
+            upper[kept] = upper[i]
+            kept += 1
+    return bound, kept
+
+
+@njit(nogil=True, cache=True, inline="always")
+def widen(vectors, codes, coded, start, stop, out):
+    """Rows as int16: rounded from float32 at ONE, or int8 codes as they are; rows past `stop` repeat the last."""
+    width = vectors.shape[1]
+    for i in range(out.shape[0]):
+        row = min(start + i, stop - 1)
+        if coded:
+            for d in range(width):
+                out[i, d] = codes[row, d]
+        else:
+            for d in range(width):
+                value = vectors[row, d] * np.float32(ONE)
+                value = min(max(value, np.float32(-32767.0)), np.float32(32767.0))
+                out[i, d] = np.int16(np.rint(value))
+
+
+@njit(nogil=True, cache=True)
+def squeeze(q, near, upper, sizes, limits, bounds, slack, k, spare, overflow):
+    """Raise a query's bound and drop what is below it; without a gain its buffer is given up."""
+    bound, size = tighten(near[q], upper[q], sizes[q], slack, k, spare)
+    bounds[q] = max(bounds[q], bound)
+    sizes[q] = size
+    limits[q] = min(size + k + 16, near.shape[1])
+    if size == near.shape[1]:
+        overflow[q] = True
+        bounds[q] = np.inf
+
+
+@njit(nogil=True, cache=True, inline="always")
+def admit(
+    q, row, value, near, upper, sizes, limits, bounds, slack, k, spare, allowed, allowed_row, overflow,
+):  # fmt: skip
+    """Take a row whose upper bound passes; the bound is raised whenever k more rows have come in."""
+    mask = allowed_row[q]
+    if mask < 0 or allowed[mask, row]:
+        if sizes[q] == limits[q]:
+            squeeze(q, near, upper, sizes, limits, bounds, slack, k, spare, overflow)
+        if value >= bounds[q]:
+            size = sizes[q]
+            near[q, size] = row
+            upper[q, size] = value
+            sizes[q] = size + 1
+
+
+@njit(nogil=True, cache=True)
+def scan_tiles(
+    vectors, codes, coded, scale, shift, slack, packed, queries, k, low, high, near, upper, sizes, limits, bounds,
+    spare, allowed, allowed_row, overflow,
+):  # fmt: skip
+    width = vectors.shape[1]
+    pairs = (width + 1) // 2
+    wide = np.zeros((TILE, 2 * pairs), np.int16)
+    scales, shifts = np.empty(TILE, np.float32), np.empty(TILE, np.float32)
+    out, hits = np.empty((ROWS_ONE, 2 * LANES), np.float32), np.empty(ROWS_ONE, np.int64)
+    flat = out.reshape(-1)
+    stride = wide.shape[1] * 2
+    for start in range(low, high, TILE):
+        stop = min(start + TILE, high)
+        widen(vectors, codes, coded, start, stop, wide)
+        for i in range(TILE):
+            scales[i] = scale[start + i] if start + i < stop else np.float32(0.0)
+            shifts[i] = shift[start + i] if start + i < stop else np.float32(-np.inf)
+        for first in range(0, queries, 2 * LANES):
+            two = first + LANES < queries
+            step = 2 * LANES if two else LANES
+            block = packed.ctypes.data + first * pairs * 4
+            tall = ROWS if two else ROWS_ONE
+            for i in range(0, stop - start, tall):
+                args = (
+                    wide.ctypes.data + i * stride, stride, block, pairs, scales.ctypes.data + 4 * i,
+                    shifts.ctypes.data + 4 * i, bounds.ctypes.data + 4 * first, out.ctypes.data, hits.ctypes.data,
+                )  # fmt: skip
+                if two:
+                    tile_two(*args)
+                else:
+                    tile_one(*args)
+                for r in range(tall):
+                    word = hits[r]
+                    while word != 0:
+                        j = lowest_bit(word)
+                        word &= word - 1
+                        admit(
+                            first + j, start + i + r, flat[r * step + j], near, upper, sizes, limits, bounds, slack,
+                            k, spare, allowed, allowed_row, overflow,
+                        )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def scan_rows(
+    codes, scale, shift, slack, query, q, k, low, high, near, upper, sizes, limits, bounds, spare, allowed, allowed_row,
+    overflow,
+):  # fmt: skip
+    """The same for one query over int8 codes, bound by reading them; their width is a multiple of 2 * LANES."""
+    out = np.empty(ROW_BLOCK, np.int32)
+    stride = codes.shape[1]
+    blocks = codes.shape[1] // (2 * LANES)
+    for start in range(low, high, ROW_BLOCK):
+        first = max(0, min(start, codes.shape[0] - ROW_BLOCK))
+        row_products(codes.ctypes.data + first * stride, stride, query.ctypes.data, blocks, out.ctypes.data)
+        for row in range(start, min(start + ROW_BLOCK, high)):
+            value = np.float32(out[row - first]) * scale[row] + shift[row]
+            if value >= bounds[q]:
+                admit(
+                    q, row, value, near, upper, sizes, limits, bounds, slack, k, spare, allowed, allowed_row, overflow,
+                )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def scan(
+    vectors, codes, coded, scale, shift, slack, packed, plain, queries, k, room, allowed, allowed_row, threads,
+):  # fmt: skip
+    """Rows of each query that can be among its k nearest, a buffer a thread; `bounds` of unused lanes is +inf."""
+    size = scale.size
+    lanes = (queries + LANES - 1) // LANES * LANES
+    near = np.empty((threads, queries, room), np.int32)
+    upper = np.empty((threads, queries, room), np.float32)
+    sizes = np.zeros((threads, queries), np.int64)
+    overflow = np.zeros((threads, queries), np.bool_)
+    step = (size + threads - 1) // threads
+    for t in prange(threads):
+        bounds = np.full(lanes, np.inf, np.float32)
+        bounds[:queries] = -np.finfo(np.float32).max
+        limits = np.full(queries, min(room, 2 * k + 16), np.int64)
+        spare = np.empty(room, np.float32)
+        low, high = min(size, t * step), min(size, (t + 1) * step)
+        if plain.shape[0]:
+            for q in range(queries):
+                scan_rows(
+                    codes, scale, shift, slack, plain[q], q, k, low, high, near[t], upper[t], sizes[t], limits, bounds,
+                    spare, allowed, allowed_row, overflow[t],
+                )  # fmt: skip
+        else:
+            scan_tiles(
+                vectors, codes, coded, scale, shift, slack, packed, queries, k, low, high, near[t], upper[t], sizes[t],
+                limits, bounds, spare, allowed, allowed_row, overflow[t],
+            )  # fmt: skip
+    return near, upper, sizes, overflow
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def gather(near, upper, sizes, overflow, slack, k, threads):
+    """The threads' rows of each query together, cut at the bound that all of them give; (indptr, row)."""
+    parts, queries, room = near.shape
+    counts = np.zeros(queries + 1, np.int64)
+    for t in prange(threads):
+        rows = np.empty(parts * room, np.int32)
+        values = np.empty(parts * room, np.float32)
+        spare = np.empty(parts * room, np.float32)
+        for q in range(t, queries, threads):
+            size = 0
+            for p in range(parts):
+                if overflow[p, q]:
+                    overflow[0, q] = True
+                for i in range(sizes[p, q]):
+                    rows[size] = near[p, q, i]
+                    values[size] = upper[p, q, i]
+                    size += 1
+            if overflow[0, q]:
+                continue
+            _, size = tighten(rows, values, size, slack, k, spare)
+            counts[q + 1] = size
+            for p in range(parts):
+                taken = min(room, max(0, size - p * room))
+                near[p, q, :taken] = rows[p * room : p * room + taken]
+    indptr = np.cumsum(counts)
+    row = np.empty(indptr[-1], np.int32)
+    for q in prange(queries):
+        for p in range(parts):
+            taken = min(room, max(0, counts[q + 1] - p * room))
+            row[indptr[q] + p * room : indptr[q] + p * room + taken] = near[p, q, :taken]
+    return indptr, row
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def cut(indptr, row, distance, out_row, out_distance, threads):
+    """The nearest of each query, ascending by (distance, row)."""
+    queries, k = out_row.shape
+    out_bits = out_distance.view(np.int32)
+    for t in prange(threads):
+        for q in range(t, queries, threads):
+            low, high = indptr[q], indptr[q + 1]
+            keys = np.empty(high - low, np.int64)
+            bits = distance[low:high].view(np.int32)  # not negative, so their bits are in the order of their values
+            for i in range(high - low):
+                keys[i] = (np.int64(bits[i]) << 32) | row[low + i]
+            keys.sort()
+            taken = min(k, keys.size)
+            for i in range(taken):
+                out_row[q, i] = np.int32(keys[i] & 0x7FFFFFFF)
+                out_bits[q, i] = np.int32(keys[i] >> 32)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def encode(vectors, codes, scale, error, threads):
+    """int8 codes of rows with a step each, and the norm of what rounding left out."""
+    rows, width = vectors.shape
+    step = (rows + threads - 1) // threads
+    for t in prange(threads):
+        for i in range(min(rows, t * step), min(rows, (t + 1) * step)):
+            largest = np.float32(0.0)
+            for d in range(width):
+                largest = max(largest, abs(vectors[i, d]))
+            unit = np.float32(largest / np.float32(127.0))
+            inverse = np.float32(0.0) if unit == 0.0 else np.float32(1.0) / unit
+            left = 0.0
+            for d in range(width):
+                code = np.rint(min(max(vectors[i, d] * inverse, np.float32(-127.0)), np.float32(127.0)))
+                codes[i, d] = np.int8(code)
+                rest = np.float64(vectors[i, d]) - np.float64(unit) * np.float64(code)
+                left += rest * rest
+            scale[i] = unit
+            error[i] = np.sqrt(left) * 1.000001

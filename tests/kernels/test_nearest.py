@@ -1,0 +1,146 @@
+"""`nearest`: the integer first pass never changes an answer."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tercet_kernels import nearest as op
+from tercet_kernels.cosine import reference as cosine
+from tercet_kernels.nearest import Codes, cpu, encode, nearest, reference
+
+
+def same(got, wanted):
+    torch.testing.assert_close(got[0], wanted[0], rtol=0, atol=0)
+    torch.testing.assert_close(got[1], wanted[1], rtol=0, atol=0)
+
+
+def expected(example, k, **more):
+    options = {"hidden": None, "allowed": None, "allowed_row": None, **more}
+    return reference.nearest(example["vectors"], options.pop("scale", None), example["queries"], k, **options)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 239, 240, 241, 1000])
+@pytest.mark.parametrize("queries", [1, 2, 3, 8, 9, 33])
+@pytest.mark.parametrize("coded", [False, True])
+def test_equals_the_reference_at_every_size(rows, queries, coded):
+    example = reference.example(queries, rows, 48, seed=rows + queries)
+    codes = encode(example["vectors"]) if coded else None
+    for k in (1, 7, rows, rows + 3):
+        same(nearest(**example, k=k, codes=codes), expected(example, k))
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 15, 16, 17, 63, 65, 384, 1025])
+def test_any_width(dimension):
+    example = reference.example(19, 300, dimension, seed=dimension)
+    for codes in (None, encode(example["vectors"])):
+        same(nearest(**example, k=12, codes=codes), expected(example, 12))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_equal_rows_come_by_row_and_overrun_the_buffers(coded):
+    vectors = torch.nn.functional.normalize(torch.ones(3000, 24), dim=1)
+    vectors[7] = -vectors[7]
+    example = {"vectors": vectors, "queries": vectors[:3].clone()}
+    got = nearest(**example, k=4, codes=encode(vectors) if coded else None)
+    assert got[0].tolist() == [[0, 1, 2, 3]] * 3  # the buffer holds 536 rows, all 2,999 are within the bounds
+    same(got, expected(example, 4))
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_hidden_and_filtered_rows(coded):
+    example = reference.example(6, 500, 40, seed=4)
+    g = torch.Generator().manual_seed(1)
+    hidden = torch.rand(500, generator=g) < 0.4
+    allowed = torch.rand(3, 500, generator=g) < 0.3
+    allowed[2] = False
+    allowed[2, 499] = True
+    row = torch.tensor([0, -1, 1, 2, -1, 0], dtype=torch.int32)
+    options = {"hidden": hidden, "allowed": allowed, "allowed_row": row}
+    codes = encode(example["vectors"]) if coded else None
+    got = nearest(**example, k=20, codes=codes, **options)
+    same(got, expected(example, 20, **options))
+    assert (got[0][3, 1:] == -1).all()  # the third filter admits one row at most
+
+
+def test_half_precision_rows_are_searched_by_their_codes():
+    example = reference.example(5, 400, 40, seed=2)
+    half = (example["vectors"] * 3).half()
+    scale = 1.0 / cosine.norms(half)
+    given_ = {"vectors": half, "queries": example["queries"]}
+    for queries in (1, 5):
+        part = {**given_, "queries": example["queries"][:queries]}
+        same(nearest(**part, k=9, scale=scale, codes=encode(half, scale)), expected(part, 9, scale=scale))
+    with pytest.raises(ValueError, match="codes"):
+        nearest(**given_, k=9, scale=scale)
+
+
+def test_zero_rows_and_zero_queries():
+    vectors = torch.eye(40)[:30].clone()
+    vectors[3] = 0.0
+    queries = torch.stack([torch.zeros(40), vectors[5]])
+    example = {"vectors": vectors, "queries": queries}
+    for codes in (None, encode(vectors)):
+        got = nearest(**example, k=30, codes=codes)
+        same(got, expected(example, 30))
+        assert got[0][0].tolist() == list(range(30))  # all at distance 1
+
+
+def test_largest_products_fit():
+    """A unit vector along an axis and one spread evenly have the largest codes: their products stay within int32."""
+    for width in (2, 384, 4096):
+        even = torch.nn.functional.normalize(torch.ones(1, width), dim=1)
+        rows = torch.cat([even, torch.eye(width)[:1], -even])
+        example = {"vectors": rows, "queries": rows.clone()}
+        for codes in (None, encode(rows)):
+            same(nearest(**example, k=3, codes=codes), expected(example, 3))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 20), st.integers(1, 60), st.integers(1, 30), st.booleans())
+def test_near_ties(seed, queries, rows, k, coded):
+    """Rows that differ in the last bits only: rounding to integers can't tell them apart, the bounds must."""
+    g = torch.Generator().manual_seed(seed)
+    base = torch.nn.functional.normalize(torch.randn(1, 32, generator=g), dim=1)
+    vectors = torch.nn.functional.normalize(base + 1e-6 * torch.randn(rows, 32, generator=g), dim=1)
+    other = torch.nn.functional.normalize(base + 1e-3 * torch.randn(queries, 32, generator=g), dim=1)
+    example = {"vectors": vectors, "queries": other}
+    same(nearest(**example, k=k, codes=encode(vectors) if coded else None), expected(example, k))
+
+
+def test_codes_bound_their_error():
+    vectors = reference.example(1, 200, 50, seed=3)["vectors"]
+    codes = encode(vectors)
+    assert isinstance(codes, Codes)
+    rest = vectors.double() - codes.code[:, :50].double() * codes.step.double()[:, None]
+    assert (rest.norm(dim=1) <= codes.error.double()).all()
+    assert (codes.code[:, 50:] == 0).all()
+    assert codes.longest >= float((codes.code.double().norm(dim=1)).max())
+
+
+def test_threads_and_groups_dont_change_answers(monkeypatch):
+    example = reference.example(40, 900, 48, seed=9)
+    wanted = expected(example, 15)
+    monkeypatch.setattr(op, "BUFFER_BYTES", 1 << 10)  # groups of as many queries as a vector has lanes
+    for parts in (1, 2, 5):
+        monkeypatch.setattr(op, "threads", lambda items, *_, parts=parts: min(parts, items))
+        same(nearest(**example, k=15), wanted)
+
+
+def test_select_finds_the_kth_largest():
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 3, 10, 257):
+        values = rng.integers(0, 9, size).astype(np.float32)
+        for k in range(1, size + 1):
+            work = values.copy()
+            assert cpu.select(work, size, k) == np.sort(values)[size - k]
+            assert (work[: k - 1] >= work[k - 1]).all()
+
+
+def test_wrong_arguments_are_named():
+    example = reference.example(2, 10, 8)
+    with pytest.raises(ValueError, match="queries"):
+        nearest(example["vectors"], example["queries"][:, :5].contiguous(), 3)
+    with pytest.raises(ValueError, match="k"):
+        nearest(**example, k=0)
