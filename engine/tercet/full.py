@@ -7,8 +7,9 @@ import torch
 from tercet.candidates import Bound, Hits, query_of, rescore
 from tercet.plan import Plan
 from tercet.projection import listed
+from tercet.reach import Keys, lazy_keys, least_term, reach
 from tercet.terms import edge_rule, node_terms
-from tercet_kernels.edge_filter import edge_filter
+from tercet_kernels.edge_prune import KeyVectors
 from tercet_kernels.effective import effective
 
 TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
@@ -25,6 +26,7 @@ class Found(NamedTuple):
     relations: Hits
     available: torch.Tensor  # (B,) int64 edges that were in play
     touched: torch.Tensor  # (B,) bool: any element at all has a distance
+    read: torch.Tensor  # (B,) int64 entries of edge lists that were looked at
 
 
 def full_fragment(
@@ -63,16 +65,19 @@ def _part(
     chosen = queries[part]
     count, s, graph = chosen.shape[0], plan.scoring, plan.graph
     exact = (s.cliff and (s.influence > 0 or s.personal is not None)) or plan.max_distance is not None
-    rule = edge_rule(plan)
+    lazy = lazy_keys(plan, chosen) if nodes is None and not exact else None
+    keyed: torch.Tensor | None = None
     if nodes is None or relations is None:
         distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
-        keyed, key_error, _ = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)
-        error = max(error, key_error)
+        error = max([error, *(0.0 if exact else b.collection.index.error for b in plan.relation_bound)])
+        if lazy is None:
+            keyed = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)[0]
     else:
         distance, keyed = _scatter(nodes, part, graph.num_nodes), _scatter(relations, part, len(graph.keys) + 1)
         error, complete = 0.0, False
     matched = torch.ones(1, 1, dtype=torch.bool, device=chosen.device) if complete else torch.isfinite(distance)
-    touched = (matched.any(dim=1) | torch.isfinite(keyed).any(dim=1)) & (graph.num_nodes > 0)
+    any_key = matched.new_ones(count) if keyed is None else torch.isfinite(keyed).any(dim=1)
+    touched = (matched.any(dim=1) | any_key) & (graph.num_nodes > 0)
     value = _node_terms(plan, distance, complete)
     closed = plan.projection == "induced" and not complete
     if closed:
@@ -81,21 +86,33 @@ def _part(
         row = plan.allowed_row[part].long()
         value = value.masked_fill(~plan.allowed[row.clamp(min=0)] & (row >= 0)[:, None], torch.inf)
         closed = True
-    uniform = _uniform(graph.edge_importance) and _uniform(graph.edge_feedback)
-    if uniform and graph.num_edges:
-        keyed = effective(
-            keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
-            penalty=s.penalty, cliff=s.cliff,
-        ).float()  # fmt: skip
+    keys = _keys(plan, keyed, lazy, count)
     margin = _margin(plan, error, count)
     either = matched.expand(value.shape).contiguous() if plan.projection == "incident" else None
-    indptr, edge = edge_filter(
-        plan.topology, value.contiguous(), keyed.contiguous(), None if uniform else rule, margin, k, either
-    )
+
+    def table(left: torch.Tensor) -> torch.Tensor:
+        return _dense(plan, plan.relation_bound, chosen[left], part, len(graph.keys) + 1, exact)[0]
+
+    indptr, edge, read = reach(plan, value.contiguous(), keys, table, margin, k, either)
     available = _available(plan, value if closed else None, either, count)
     node_hits = _exact_ends(plan, chosen, part, indptr, edge, nodes)
     key_hits = _exact_keys(plan, chosen, part, indptr, edge, relations)
-    return Found(indptr, edge, node_hits, key_hits, available, touched)
+    return Found(indptr, edge, node_hits, key_hits, available, touched, read)
+
+
+def _keys(plan: Plan, keyed: torch.Tensor | None, lazy: KeyVectors | None, count: int) -> Keys:
+    """What relations add: terms where all edges weigh the same, else raw distances and the weights."""
+    graph, s, rule = plan.graph, plan.scoring, edge_rule(plan)
+    if keyed is None:
+        return Keys(None, lazy, rule, least_term(plan, None, count))
+    uniform = graph.once("_uniform", lambda: _uniform(graph.edge_importance) and _uniform(graph.edge_feedback))
+    if not uniform or not graph.num_edges:
+        return Keys(keyed.contiguous(), None, rule, least_term(plan, keyed, count))
+    keyed = effective(
+        keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
+        penalty=s.penalty, cliff=s.cliff,
+    ).float()  # fmt: skip
+    return Keys(keyed.contiguous(), None, None, keyed.amin(dim=1))
 
 
 def _node_terms(
@@ -276,5 +293,5 @@ def _concat(parts: list[Found], queries: torch.Tensor) -> Found:
             offsets([t.indptr for t in tables]), *(torch.cat(x) for x in zip(*(t[1:] for t in tables), strict=True))
         )
 
-    joined = [torch.cat([getattr(p, name) for p in parts]) for name in ("edge", "available", "touched")]
+    joined = [torch.cat([getattr(p, name) for p in parts]) for name in ("edge", "available", "touched", "read")]
     return Found(offsets([p.indptr for p in parts]), joined[0], hits(2), hits(3), *joined[1:])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tercet_kernels import nearest as op
 from tercet_kernels.cosine import reference as cosine
-from tercet_kernels.nearest import Codes, cpu, encode, nearest, reference
+from tercet_kernels.nearest import Codes, cpu, dense, dense_error, encode, nearest, reference
 
 
 def same(got, wanted):
@@ -144,3 +144,14 @@ def test_wrong_arguments_are_named():
         nearest(example["vectors"], example["queries"][:, :5].contiguous(), 3)
     with pytest.raises(ValueError, match="k"):
         nearest(**example, k=0)
+
+
+@pytest.mark.parametrize("rows", [1, 239, 241, 600])
+@pytest.mark.parametrize("queries", [1, 8, 9, 17, 40])
+def test_dense_distances_are_within_their_error(rows, queries):
+    for dimension in (3, 48, 384):
+        example = reference.example(queries, rows, dimension, seed=rows)
+        got = dense(**example)
+        exact = 1.0 - example["queries"].double() @ example["vectors"].double().T
+        assert got.shape == (queries, rows)
+        assert float((got.double() - exact).abs().max()) <= dense_error(dimension)

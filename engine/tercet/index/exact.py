@@ -10,7 +10,7 @@ import torch
 
 from tercet.arrays import read_array
 from tercet_kernels.cosine import pair_distances
-from tercet_kernels.nearest import Codes, encode, nearest
+from tercet_kernels.nearest import Codes, dense, dense_error, encode, nearest
 
 TILE_BYTES = 16 << 20  # scores of one tile of rows
 PAIRS = 1 << 22  # exact distances computed at a time
@@ -55,7 +55,9 @@ class ExactIndex:
 
     @property
     def error(self) -> float:
-        """A bound on |matrix product - exact distance| for unit vectors of D elements (Higham 2002, section 3.1)."""
+        """A bound on |approximate - exact distance|; of a matrix product, see Higham 2002, section 3.1."""
+        if self.vectors.device.type == "cpu" and self.scale is None:
+            return dense_error(self.dimension)
         unit = UNIT_ROUNDOFF[torch.get_float32_matmul_precision()]
         return 1.05 * (self.vectors.shape[1] + 4) * unit
 
@@ -120,6 +122,9 @@ class ExactIndex:
 
     def approximate(self, queries: torch.Tensor) -> torch.Tensor:
         """(B, V) float32 distances within `error` of the exact ones; +inf for hidden rows."""
+        if queries.device.type == "cpu" and self.scale is None:
+            close = dense(self.vectors, queries)
+            return close if self.hidden is None else close.masked_fill_(self.hidden, torch.inf)
         out = torch.empty(queries.shape[0], self.size, device=queries.device)
         for part, tile in self._tiles(queries):
             torch.sub(1.0, tile, out=out[:, part])

@@ -45,6 +45,30 @@ def encode(vectors: torch.Tensor, scale: torch.Tensor | None = None) -> Codes:
     return Codes(code, step, error, (1.0 + (float(error.max()) if rows else 0.0)) / shortest)
 
 
+def dense_error(dimension: int) -> float:
+    """How far `dense` can be from exact distances, for D elements."""
+    return _row_error(dimension) + 0.52 * dimension**0.5 * (1.02 / 65536.0) + SLACK
+
+
+def dense(vectors: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
+    """(B, V) float32 distances within `dense_error` of the exact ones, from int16 products.
+
+    Args:
+        vectors: (V, D) float32, unit norm (or zero), on the CPU.
+        queries: (B, D) float32, norm at most 1.
+    """
+    device = torch.device("cpu")
+    check("vectors", vectors, (None, None), torch.float32, device)
+    check("queries", queries, (None, vectors.shape[1]), torch.float32, device)
+    out = torch.empty(queries.shape[0], vectors.shape[0])
+    if out.numel():
+        ints, unit, _, _ = _rounded(queries, cpu.ONE)
+        cpu.dense(
+            vectors.numpy(), unit / cpu.ONE, _packed(ints), queries.shape[0], out.numpy(), threads(vectors.shape[0])
+        )
+    return out
+
+
 def nearest(
     vectors: torch.Tensor,
     queries: torch.Tensor,
@@ -160,9 +184,13 @@ def _bounds_of(vectors: torch.Tensor, codes: Codes | None, unit: float) -> tuple
     """The factor of each row's integer products, and how far its rounded form may be from it."""
     if codes is not None:
         return codes.step * unit, codes.error
-    step = 1.0 / cpu.ONE
-    error = step * (0.5 * vectors.shape[1] ** 0.5 + 1.0)  # half a step an element, one more where 1.0 is clipped
-    return torch.full((vectors.shape[0],), step * unit), torch.full((vectors.shape[0],), error)
+    size = vectors.shape[0]
+    return torch.full((size,), unit / cpu.ONE), torch.full((size,), _row_error(vectors.shape[1]))
+
+
+def _row_error(dimension: int) -> float:
+    """The largest |v - v'| of a row rounded to int16: half a step an element, one more where 1.0 is clipped."""
+    return (0.5 * dimension**0.5 + 1.0) / cpu.ONE
 
 
 def _packed(ints: np.ndarray) -> np.ndarray:

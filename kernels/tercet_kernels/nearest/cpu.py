@@ -195,6 +195,44 @@ def scan(
 
 
 @njit(nogil=True, cache=True, parallel=True)
+def dense(vectors, scale, packed, queries, out, threads):
+    """1 - product of every row and query, transposed a tile at a time."""
+    size, width = vectors.shape
+    pairs = (width + 1) // 2
+    lanes = (queries + LANES - 1) // LANES * LANES
+    step = (size + threads - 1) // threads
+    for t in prange(threads):
+        bounds = np.full(lanes, np.inf, np.float32)
+        wide = np.zeros((TILE, 2 * pairs), np.int16)
+        scales, shifts = np.full(TILE, -scale, np.float32), np.full(TILE, 1.0, np.float32)
+        block = np.empty((TILE, 2 * LANES), np.float32)
+        hits = np.empty(ROWS_ONE, np.int64)
+        stride = wide.shape[1] * 2
+        high = min(size, (t + 1) * step)
+        for start in range(min(size, t * step), high, TILE):
+            stop = min(start + TILE, high)
+            widen(vectors, np.zeros((1, 1), np.int8), False, start, stop, wide)
+            for first in range(0, queries, 2 * LANES):
+                two = first + LANES < queries
+                across = 2 * LANES if two else LANES
+                tall = ROWS if two else ROWS_ONE
+                for i in range(0, stop - start, tall):
+                    args = (
+                        wide.ctypes.data + i * stride, stride, packed.ctypes.data + first * pairs * 4, pairs,
+                        scales.ctypes.data, shifts.ctypes.data, bounds.ctypes.data + 4 * first,
+                        block.ctypes.data + 4 * across * i, hits.ctypes.data,
+                    )  # fmt: skip
+                    if two:
+                        tile_two(*args)
+                    else:
+                        tile_one(*args)
+                flat = block.reshape(-1)
+                for j in range(min(across, queries - first)):
+                    for i in range(stop - start):
+                        out[first + j, start + i] = flat[i * across + j]
+
+
+@njit(nogil=True, cache=True, parallel=True)
 def gather(near, upper, sizes, overflow, slack, k, threads):
     """The threads' rows of each query together, cut at the bound that all of them give; (indptr, row)."""
     parts, queries, room = near.shape
