@@ -79,6 +79,46 @@ def test_the_whole_component_is_reached_and_no_more(device: str) -> None:
     assert group(*got) == [[0, 1, 2, 3, 4], [5], [6], [8], []]
 
 
+@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_triton_form_equals_the_reference(
+    triton_device: str, triton_form, monkeypatch, depth: int, filtered: bool
+) -> None:
+    form = triton_form("expand")
+    monkeypatch.setattr(form, "BLOCK_J", 64)  # several steps, and several lists in one
+    monkeypatch.setattr(form, "BLOCK_W", 2)  # the last word of a row is masked
+    case = reference.example(4, nodes=70, edges=90, seeds=5, seed=3, device=triton_device)
+    g = torch.Generator().manual_seed(depth)
+    allowed = (torch.rand(2, 70, generator=g) < 0.6).to(triton_device)
+    row = torch.tensor([-1, 0, 1, 0] if filtered else [-1] * 4, dtype=torch.int32, device=triton_device)
+    mask = {"allowed": allowed, "allowed_row": row}
+    want = reference.expand(**case, depth=depth, **mask)
+    assert_same(form.expand(**case, depth=depth, **mask, filtered=filtered), want)
+    assert depth == 0 or want[1].shape[0] > 2 * case["seed"].shape[0]
+
+
+def test_triton_form_walks_hubs_ghosts_and_groups_of_queries(triton_device: str, triton_form, monkeypatch) -> None:
+    """Row 40 is beyond the graph, the hub's list takes several steps, and each query is a group of its own."""
+    form = triton_form("expand")
+    monkeypatch.setattr(form, "BLOCK_J", 16)
+    monkeypatch.setattr(form, "BITMAP_BYTES", 8)
+    star = Case(36, [(0, i, 0) for i in range(1, 34)] + [(34, 1, 0), (0, 0, 0)], [[0], [1, 40], [], [35]])
+    topology, hits = to(topology_of(star), triton_device), to(node_hits(star.selected), triton_device)
+    none = torch.ones(1, 1, dtype=torch.bool), torch.full((4,), -1, dtype=torch.int32)
+    got = form.expand(topology, hits.indptr, hits.node, 1, *(x.to(triton_device) for x in none), False)
+    assert group(*got) == [list(range(34)), [0, 1, 34, 40], [], [35]]
+    deeper = form.expand(topology, hits.indptr, hits.node, 9, *(x.to(triton_device) for x in none), False)
+    assert group(*deeper) == [list(range(35)), [*range(35), 40], [], [35]]
+
+
+def test_triton_form_of_nothing(triton_device: str, triton_form) -> None:
+    form = triton_form("expand")
+    for case in (Case(2, [(0, 1, 0)], []), Case(2, [(0, 1, 0)], [[], []]), Case(1, [], [[0]])):
+        topology, hits = to(topology_of(case), triton_device), to(node_hits(case.selected), triton_device)
+        none = torch.ones(1, 1, dtype=torch.bool, device=triton_device), hits.indptr[1:].int() * 0 - 1
+        assert group(*form.expand(topology, hits.indptr, hits.node, 2, *none, False)) == case.selected
+
+
 def test_repeated_seeds_count_once_in_any_order(device: str) -> None:
     case = Case(4, [(0, 1, 0), (1, 2, 0), (2, 3, 0)], [])
     indptr = torch.tensor([0, 4, 5], device=device)

@@ -59,7 +59,12 @@ class ExactIndex:
         if self.vectors.device.type == "cpu" and self.scale is None:
             return dense_error(self.dimension)
         unit = UNIT_ROUNDOFF[torch.get_float32_matmul_precision()]
-        return 1.05 * (self.vectors.shape[1] + 4) * unit
+        product = 1.05 * (self.dimension + 4) * unit
+        if not self.vectors.is_cuda or self.scale is None:
+            return product
+        from tercet.index.cuda_search import split_error  # it searches this index's rows with FAISS too
+
+        return max(product, split_error(self.dimension))
 
     def to(self, device: torch.device) -> "ExactIndex":
         move = lambda x: None if x is None else x.to(device)  # noqa: E731
@@ -159,6 +164,10 @@ class ExactIndex:
         self, queries: torch.Tensor, take: int, allowed: torch.Tensor | None, allowed_row: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The `take` rows of smallest approximate distance, ascending; -1 and +inf where there are fewer."""
+        if self.vectors.is_cuda:
+            from tercet.index import cuda_search
+
+            return cuda_search.propose(self.vectors, queries, take, self.scale, self.hidden, allowed, allowed_row)
         best: tuple[torch.Tensor, torch.Tensor] | None = None
         for part, tile in self._tiles(queries):
             if allowed is not None and allowed_row is not None:

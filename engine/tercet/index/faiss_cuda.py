@@ -43,8 +43,8 @@ def on_stream(faiss: Any, device: torch.device) -> Iterator[None]:
         yield
 
 
-def brute_force(faiss: Any, queries: torch.Tensor, vectors: torch.Tensor, found: torch.Tensor) -> None:
-    """Fill `found` (B, take) with the nearest rows; no copy of the vectors is made.
+def brute_force(faiss: Any, queries: torch.Tensor, vectors: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    """Fill `found` (B, take) with the nearest rows and return their products; no copy of the vectors is made.
 
     float16 rows count as if they were of unit norm, and the queries are rounded like them: FAISS wants one dtype.
     """
@@ -58,6 +58,7 @@ def brute_force(faiss: Any, queries: torch.Tensor, vectors: torch.Tensor, found:
     args.outDistances, args.outIndices = floats(faiss, similarity), ids(faiss, found)
     args.outIndicesType, args.device, args.use_cuvs = faiss.IndicesDataType_I64, vectors.device.index, False
     faiss.bfKnn(_resources(faiss), args)
+    return similarity
 
 
 def moved(faiss: Any, kind: str, ann: Any) -> Any:

@@ -4,6 +4,7 @@ import torch
 
 from tercet_kernels._checks import check, check_k, check_rule
 from tercet_kernels._threads import threads
+from tercet_kernels._triton import has_triton
 from tercet_kernels._types import EdgeRule, Topology
 from tercet_kernels.edge_filter import cpu, reference
 
@@ -38,7 +39,8 @@ def edge_filter(
     Raises:
         ValueError: k is below 1, or a shape, dtype or device differs from the above.
 
-    Memory: the result, and 8 k + 1024 int32 a query on the CPU; on CUDA (B, 2**18) scores at a time.
+    Memory: the result, and 8 k + 1024 int32 a query on the CPU; on CUDA see `cuda.edge_filter`, or without
+    Triton (B, 2**18) scores at a time.
     """
     check_k(k)
     device, queries = topology.source.device, margin.shape[0]
@@ -50,6 +52,10 @@ def edge_filter(
     if matched is not None:
         matched = matched.contiguous()
         check("matched", matched, node_term.shape, torch.bool, device)
+    if node_term.is_cuda and has_triton():
+        from tercet_kernels.edge_filter import cuda
+
+        return cuda.edge_filter(topology, node_term, key_value, rule, margin, k, matched)
     if node_term.device.type != "cpu":
         return reference.edge_filter(topology, node_term, key_value, rule, margin, k, matched)
     none = torch.ones(1, dtype=torch.float64)

@@ -4,6 +4,7 @@ import torch
 
 from tercet_kernels._checks import check
 from tercet_kernels._threads import threads
+from tercet_kernels._triton import has_triton
 from tercet_kernels._types import Topology
 from tercet_kernels.expand import cpu, reference
 
@@ -31,12 +32,16 @@ def expand(
 
     Raises:
         ValueError: a shape, dtype or device differs from the above, or allowed comes without allowed_row.
+
+    Memory: on CUDA see `cuda.expand`; it syncs once for the largest seed and once a level. Without Triton, CUDA runs
+    the reference, which sorts what it found at each level.
     """
     device, queries = topology.source.device, indptr.shape[0] - 1
     check("indptr", indptr, (None,), torch.int64, device)
     check("seed", seed, (None,), torch.int32, device)
     if depth < 0:
         raise ValueError(f"depth: expected at least 0, got {depth}")
+    filtered = allowed is not None
     if allowed is None:
         allowed = torch.ones(1, 1, dtype=torch.bool, device=device)  # never read
         allowed_row = torch.full((queries,), -1, dtype=torch.int32, device=device)
@@ -45,6 +50,10 @@ def expand(
     if allowed_row is None:
         raise ValueError("allowed_row: expected a tensor beside allowed, got None")
     check("allowed_row", allowed_row, (queries,), torch.int32, device)
+    if seed.is_cuda and has_triton():
+        from tercet_kernels.expand import cuda
+
+        return cuda.expand(topology, indptr, seed, depth, allowed, allowed_row, filtered)
     if device.type != "cpu":
         return reference.expand(topology, indptr, seed, depth, allowed, allowed_row)
     out = cpu.expand(

@@ -28,11 +28,11 @@ def find(keys, low, span, wanted, mask):
 @triton.jit
 def visit_kernel(
     source, list_indptr, list_edge, list_far, indptr, node, query, counts, offsets, key, source_slot, target_slot,
-    num_slots, num_nodes, num_edges,
+    num_slots, num_nodes, num_edges, room,
     KIND: tl.constexpr, LIST: tl.constexpr, LISTS: tl.constexpr, WRITE: tl.constexpr,
     BLOCK_S: tl.constexpr, BLOCK_J: tl.constexpr,
 ):  # fmt: skip
-    """Count the edges of the fragment in the lists of some hits, or write them where `offsets` says."""
+    """Count the edges of the fragment in the lists of some hits, or write them where `offsets` says, below `room`."""
     slot = tl.program_id(0).to(tl.int64) * BLOCK_S + tl.arange(0, BLOCK_S)
     mask_s = slot < num_slots
     u = tl.load(node + slot, mask=mask_s, other=0).to(tl.int64)
@@ -63,14 +63,16 @@ def visit_kernel(
             keep = mask
         else:
             keep = mask & (other < 0)  # else it was found from its source
+        number = tl.sum(keep.to(tl.int32), 1)
         if WRITE:
             at = (to + found)[:, None] + tl.cumsum(keep.to(tl.int32), 1) - 1
+            keep = keep & (at < room)
             own = slot[:, None]
             outgoing = tl.load(source + edge, mask=keep, other=0) == u[:, None]
             tl.store(key + at, q[:, None] * num_edges + edge, mask=keep)
             tl.store(source_slot + at, tl.where(outgoing, own, other).to(tl.int32), mask=keep)
             tl.store(target_slot + at, tl.where(outgoing, other, own).to(tl.int32), mask=keep)
-        found += tl.sum(keep.to(tl.int32), 1)
+        found += number
     if not WRITE:
         tl.store(counts + place, found, mask=mask_s)
 
@@ -82,33 +84,51 @@ def fragment(topology: Topology, hits: NodeHits, either: bool) -> Fragment:
     none = torch.empty(0, dtype=torch.int32, device=device)
     if slots == 0 or edges == 0:
         return Fragment(torch.zeros(queries + 1, dtype=torch.int64, device=device), none, none, none)
+    query = torch.repeat_interleave(
+        torch.arange(queries, dtype=torch.int32, device=device), hits.indptr.diff(), output_size=slots
+    )
+    offsets = count(topology, hits, query, either)
+    total = int(offsets[-1])  # the host sync: M sizes the result
+    key = torch.empty(total, dtype=torch.int64, device=device)
+    source_slot, target_slot = (torch.empty(total, dtype=torch.int32, device=device) for _ in range(2))
+    visit(topology, hits, query, either, offsets, offsets, (key, source_slot, target_slot))
+    key, order = key.sort()  # distinct, so the order they were found in doesn't show
+    lists = 2 if either else 1
+    return Fragment(offsets[hits.indptr * lists], (key % edges).int(), source_slot[order], target_slot[order])
+
+
+def count(topology: Topology, hits: NodeHits, query: torch.Tensor, either: bool) -> torch.Tensor:
+    """Where the edges of each list begin: (lists of all hits + 1,) int64. No host sync."""
+    counts = torch.empty(hits.node.shape[0] * (2 if either else 1), dtype=torch.int64, device=query.device)
+    offsets = torch.zeros(counts.shape[0] + 1, dtype=torch.int64, device=query.device)
+    visit(topology, hits, query, either, counts, offsets, None)
+    torch.cumsum(counts, 0, out=offsets[1:])
+    return offsets
+
+
+def visit(
+    topology: Topology,
+    hits: NodeHits,
+    query: torch.Tensor,
+    either: bool,
+    counts: torch.Tensor,
+    offsets: torch.Tensor,
+    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None,
+) -> None:
+    """Fill `counts`, or `found`: keys (query * E + edge) and both slots, as many as there is room for."""
     lists = [(ORIENTED, topology.oriented_indptr, topology.oriented_edge, topology.oriented_other)]
     if either:
         lists = [
             (OUT, topology.out_indptr, topology.out_edge, topology.target),
             (IN, topology.in_indptr, topology.in_edge, topology.source),
         ]
-    query = torch.repeat_interleave(
-        torch.arange(queries, dtype=torch.int32, device=device), hits.indptr.diff(), output_size=slots
-    )
-    counts = torch.empty(slots * len(lists), dtype=torch.int64, device=device)
-    offsets = torch.zeros(slots * len(lists) + 1, dtype=torch.int64, device=device)
-
-    def visit(key: torch.Tensor, source_slot: torch.Tensor, target_slot: torch.Tensor, write: bool) -> None:
+    slots = hits.node.shape[0]
+    with torch.cuda.device_of(hits.node):
         for i, (kind, indptr, edge, far) in enumerate(lists):
             block_s, block_j = BLOCK[kind]
             visit_kernel[(triton.cdiv(slots, block_s),)](
-                topology.source, indptr, edge, far, hits.indptr, hits.node, query, counts, offsets, key, source_slot,
-                target_slot, slots, topology.num_nodes, edges,
-                KIND=kind, LIST=i, LISTS=len(lists), WRITE=write, BLOCK_S=block_s, BLOCK_J=block_j,
+                topology.source, indptr, edge, far, hits.indptr, hits.node, query, counts, offsets,
+                *(found or (counts, counts, counts)), slots, topology.num_nodes, topology.source.shape[0],
+                found[0].shape[0] if found else 0,
+                KIND=kind, LIST=i, LISTS=len(lists), WRITE=found is not None, BLOCK_S=block_s, BLOCK_J=block_j,
             )  # fmt: skip
-
-    with torch.cuda.device_of(hits.node):
-        visit(counts, none, none, False)
-        torch.cumsum(counts, 0, out=offsets[1:])
-        total = int(offsets[-1])  # the host sync: M sizes the result
-        key = torch.empty(total, dtype=torch.int64, device=device)
-        source_slot, target_slot = (torch.empty(total, dtype=torch.int32, device=device) for _ in range(2))
-        visit(key, source_slot, target_slot, True)
-    key, order = key.sort()  # distinct, so the order they were found in doesn't show
-    return Fragment(offsets[hits.indptr * len(lists)], (key % edges).int(), source_slot[order], target_slot[order])

@@ -64,6 +64,21 @@ def triplet_topk(
     query = torch.repeat_interleave(
         torch.arange(queries, dtype=dtype, device=device), fragment.indptr.diff(), output_size=rows
     )
+    score, slot = scores(topology, fragment, query, hits, missing, relations, rule)
+    return cut(fragment.indptr, query, fragment.edge, score, slot, k, queries > 1)
+
+
+def scores(
+    topology: Topology,
+    fragment: Fragment,
+    query: torch.Tensor,
+    hits: NodeHits,
+    missing: torch.Tensor,
+    relations: RelationHits,
+    rule: EdgeRule,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(M,) float64 scores of the rows of the fragments and (M, 3) int32 slots; `query` (M,) in [0, B). No host sync."""
+    device, rows = fragment.edge.device, fragment.edge.shape[0]
     score = torch.empty(rows, dtype=torch.float64, device=device)
     relation_slot = torch.empty(rows, dtype=torch.int32, device=device)
     if rows:
@@ -75,27 +90,36 @@ def triplet_topk(
                 rows, CLIFF=rule.cliff, BLEND=rule.influence > 0, BLOCK_M=BLOCK_M,
                 enable_fp_fusion=False,  # every step is one rounding
             )  # fmt: skip
-    slot = torch.stack([fragment.source_slot, fragment.target_slot, relation_slot], dim=1)
-    return cut(fragment.indptr, query, fragment.edge, score, slot, k)
+    return score, torch.stack([fragment.source_slot, fragment.target_slot, relation_slot], dim=1)
 
 
 def cut(
-    indptr: torch.Tensor, query: torch.Tensor, edge: torch.Tensor, score: torch.Tensor, slot: torch.Tensor, k: int
+    indptr: torch.Tensor,
+    query: torch.Tensor,
+    edge: torch.Tensor,
+    score: torch.Tensor,
+    slot: torch.Tensor,
+    k: int,
+    several: bool,
 ) -> Top:
-    """The first k of each query by (score, edge); rows come grouped by query and ascending by edge. No host sync."""
-    queries, rows = indptr.shape[0] - 1, edge.shape[0]
+    """The first k of each query by (score, edge); rows come grouped by query and ascending by edge. No host sync.
+
+    Rows past the last query's are never taken if their `query` is larger and `several` is on: the rows aren't all one
+    query's.
+    """
+    rows = edge.shape[0]
     available = indptr.diff()
     order = score.argsort(stable=True)
-    if queries > 1:
+    if several:
         order = order[query[order].argsort(stable=True)]
     place = torch.arange(k, device=edge.device)
-    taken = place < available[:, None]
+    absent = place >= available[:, None]
     if rows == 0:
         edge, score, slot, order = edge.new_zeros(1), score.new_zeros(1), slot.new_zeros(1, 3), indptr.new_zeros(1)
     at = order[(indptr[:-1, None] + place).clamp(max=max(rows - 1, 0))]
     return Top(
-        torch.where(taken, edge[at], -1),
-        torch.where(taken, score[at], torch.inf),
-        torch.where(taken[:, :, None], slot[at], -1),
+        edge[at].masked_fill(absent, -1),
+        score[at].masked_fill(absent, torch.inf),
+        slot[at].masked_fill(absent[:, :, None], -1),
         available,
     )
