@@ -7,8 +7,10 @@ if TYPE_CHECKING:
     from tercet.collection import Collection
     from tercet.engine import Engine
     from tercet.graph import Graph
-    from tercet.recall import Recall, Result, Triplet
+    from tercet.recall import Recall
+    from tercet.result import Result, Triplet
     from tercet.store import open
+    from tercet.threads import set_threads
 
 __version__ = "0.1.0"
 
@@ -17,11 +19,12 @@ _HOMES = {
     "Engine": "engine",
     "Graph": "graph",
     "Recall": "recall",
-    "Result": "recall",
-    "Triplet": "recall",
+    "Result": "result",
+    "Triplet": "result",
     "open": "store",
+    "set_threads": "threads",
 }
-__all__ = ["Collection", "Engine", "Graph", "Recall", "Result", "Triplet", "open"]
+__all__ = ["Collection", "Engine", "Graph", "Recall", "Result", "Triplet", "open", "set_threads"]
 
 
 def __getattr__(name: str) -> Any:

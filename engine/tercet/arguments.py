@@ -16,14 +16,15 @@ from tercet.query import QueryBatch
 from tercet.rules import PROJECTIONS, Projection, Rules
 
 NO_LIMIT = -1
+LISTS = (list, tuple, np.ndarray, torch.Tensor)  # one value a query
 
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
     """What a batch of B queries asks for."""
 
-    top_k: torch.Tensor  # (B,) int64
-    wide: torch.Tensor  # (B,) int64, NO_LIMIT for every row
+    top_k: np.ndarray  # (B,) int64
+    wide: np.ndarray  # (B,) int64, NO_LIMIT for every row
     node_names: list[tuple[str, ...] | None]  # (B,)
     route: np.ndarray  # (B,) queries with equal numbers can run together
     filters: Filters
@@ -93,6 +94,7 @@ def read_arguments(
     if projection == "neighborhood" and depth is None:
         raise InvalidArgument("projection 'neighborhood' needs neighborhood_depth")
     names = _names(node_name, queries)
+    scoped = np.array([n is not None for n in names], dtype=bool)
     if projection == "nodeset" and any(n is None for n in names):
         raise InvalidArgument("projection 'nodeset' needs node_name")
     _number("triplet_distance_penalty", penalty)
@@ -108,13 +110,13 @@ def read_arguments(
     if not rules.batch_limit and not batch.single:
         limit[:] = NO_LIMIT
     if not rules.scoped_limit:
-        limit[[n is not None for n in names]] = NO_LIMIT
-    route = np.stack([limit == NO_LIMIT, [n is not None for n in names]], 1) @ np.array([1, 2])
+        limit[scoped] = NO_LIMIT
+    route = (limit == NO_LIMIT) + 2 * scoped
     if not rules.scoped_limit:  # each node set has a graph of its own
         distinct = {n: i for i, n in enumerate(dict.fromkeys(names))}
         route = route + 4 * np.array([distinct[n] for n in names], np.int64)
     return Arguments(
-        top_k=torch.from_numpy(k), wide=torch.from_numpy(limit), node_names=names, route=route,
+        top_k=k, wide=limit, node_names=names, route=route,
         filters=node_masks(graph, filter, queries), projection=projection, rules=rules,  # type: ignore[arg-type]
         operator=operator, node_type=node_type, depth=depth, seed_top_k=seed_top_k, penalty=float(penalty),
         influence=float(influence), personal=_personal(graph, personal_weights, lenient=rules.cliff),
@@ -129,7 +131,7 @@ def per_query(name: str, value: Any, queries: int) -> list[Any]:
     Raises:
         InvalidArgument: a list of the wrong length.
     """
-    if isinstance(value, (list, tuple, np.ndarray, torch.Tensor)):
+    if isinstance(value, LISTS):
         values = list(value.tolist() if hasattr(value, "tolist") else value)
         if len(values) != queries:
             raise InvalidArgument(f"{name}: expected one value or one for each of {queries} queries, got {len(values)}")
@@ -139,24 +141,24 @@ def per_query(name: str, value: Any, queries: int) -> list[Any]:
 
 def _counts(name: str, value: Any, queries: int) -> np.ndarray:
     values = per_query(name, value, queries)
-    for i, v in enumerate(values):
+    for i, v in enumerate(values if isinstance(value, LISTS) else values[:1]):
         if isinstance(v, bool) or not isinstance(v, (int, np.integer)) or v < 1:
             raise InvalidArgument(f"{name}: expected an integer of at least 1, got {v!r}" + _at(value, i))
     return np.array(values, np.int64)
 
 
 def _limits(value: Any, queries: int, least: int | None) -> np.ndarray:
+    if value is None:
+        return np.full(queries, NO_LIMIT, np.int64)
     values = per_query("wide_search_top_k", value, queries)
-    out = np.full(queries, NO_LIMIT, np.int64)
-    for i, v in enumerate(values):
+    for i, v in enumerate(values if isinstance(value, LISTS) else values[:1]):
         if v is None:
             continue
         if isinstance(v, bool) or not isinstance(v, (int, np.integer)) or (least is not None and v < least):
             raise InvalidArgument(
                 f"wide_search_top_k: expected an integer of at least 1 or None, got {v!r}" + _at(value, i)
             )
-        out[i] = max(v, 0)
-    return out
+    return np.array([NO_LIMIT if v is None else max(v, 0) for v in values], np.int64)
 
 
 def whole(name: str, value: Any, least: int | None) -> None:

@@ -12,8 +12,7 @@ from tercet.collection import Collection
 from tercet.errors import InvalidData
 from tercet.graph import Graph
 from tercet_kernels import csr
-
-FAR = torch.iinfo(torch.int32).max
+from tercet_kernels.merge import Listing
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,84 +83,16 @@ def bind(collections: list[Collection], graph: Graph, *, keep_unknown: bool) -> 
     return bound, torch.from_numpy(unread.copy()).to(graph.device)
 
 
-def search(
-    bound: Bound,
-    queries: torch.Tensor,
-    wide: torch.Tensor,
-    mask: tuple[torch.Tensor, torch.Tensor] | None,
-    max_distance: float | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The candidates of one collection.
+def search(bound: Bound, queries: torch.Tensor, most: int, mask: tuple[torch.Tensor, torch.Tensor] | None) -> Listing:
+    """The `most` nearest rows of one collection, with the elements they stand for.
 
     Args:
-        wide: (B,) int64 candidates wanted by each query.
         mask: (F, V) bool masks over the collection's rows, and (B,) int32 which of them each query has, -1 for none.
-
-    Returns:
-        (owner (B, C) int32, distance (B, C) float32), ascending by (distance, row); -1 and +inf where there is none.
     """
-    most = int(wide.max()) if wide.shape[0] else 0
     if bound.collection.size == 0 or most < 1:
         empty = queries.new_zeros(queries.shape[0], 0)
-        return empty.int(), empty
-    row, distance = bound.collection.index.search(queries, most, *(mask or (None, None)))
-    place = torch.arange(row.shape[1], device=row.device)
-    none = (row < 0) | (place[None] >= wide[:, None])
-    if max_distance is not None:
-        none |= distance > max_distance
-    owner = bound.owner[row.clamp(min=0).long()]
-    none |= owner < 0
-    return owner.masked_fill(none, -1), distance.masked_fill(none, torch.inf)
-
-
-def merge(found: list[tuple[torch.Tensor, torch.Tensor]], combine: str, queries: int, device: torch.device) -> Hits:
-    """One entry for each element that some collection found.
-
-    Args:
-        found: (owner, distance) of each collection, in order.
-        combine: "best": the smallest distance counts (ties: the earlier collection); "last": the last hit of the last
-            collection, whatever its distance.
-    """
-    if not found or sum(o.shape[1] for o, _ in found) == 0:
-        return no_hits(queries, device)
-    owner = torch.cat([o for o, _ in found], dim=1)
-    distance = torch.cat([d for _, d in found], dim=1)
-    width = owner.shape[1]
-    key = torch.where(owner < 0, FAR, owner).long() << 32
-    # within an element: by distance, then in order of appearance
-    key, order = (key + _ordered(distance)).sort(dim=1, stable=True)
-    element = (key >> 32).int()
-    lead = torch.ones_like(element, dtype=torch.bool)
-    lead[:, 1:] = element[:, 1:] != element[:, :-1]
-    present = element != FAR
-    run = torch.cumsum(lead.flatten(), 0) - 1  # which element, over the whole batch
-    runs = int(run[-1]) + 1  # host sync: the size of the result
-    first = torch.full((runs,), FAR, dtype=torch.int64, device=device).scatter_reduce_(0, run, order.flatten(), "amin")
-    heads = torch.nonzero(lead.flatten()).flatten()
-    chosen = order.flatten()[heads]
-    if combine == "last":
-        chosen = torch.full_like(first, -1).scatter_reduce_(0, run, order.flatten(), "amax")
-    keep = present.flatten()[heads]
-    query = heads // width
-    nearest = distance.flatten()[(query * width + order.flatten()[heads])]
-    at = query * width + chosen
-    starts = torch.tensor([0, *(o.shape[1] for o, _ in found)], device=device).cumsum(0)
-    which = torch.searchsorted(starts, chosen, right=True) - 1
-    indptr = torch.zeros(queries + 1, dtype=torch.int64, device=device)
-    indptr[1:] = torch.bincount(query[keep], minlength=queries).cumsum(0)
-    return Hits(
-        indptr, element.flatten()[heads][keep], distance.flatten()[at][keep], which[keep].to(torch.int8),
-        (chosen - starts[which])[keep].int(), nearest[keep], first[keep].int(),
-    )  # fmt: skip
-
-
-def no_hits(queries: int, device: torch.device) -> Hits:
-    """Nothing found for any query."""
-    zero = lambda dtype: torch.zeros(0, dtype=dtype, device=device)  # noqa: E731
-    return Hits(
-        torch.zeros(queries + 1, dtype=torch.int64, device=device), zero(torch.int32), zero(torch.float32),
-        zero(torch.int8), zero(torch.int32), zero(torch.float32), zero(torch.int32),
-    )  # fmt: skip
+        return Listing(empty.int(), empty, bound.owner)
+    return Listing(*bound.collection.index.search(queries, most, *(mask or (None, None))), bound.owner)
 
 
 def rescore(
@@ -213,9 +144,3 @@ def rescore(
 def query_of(indptr: torch.Tensor) -> torch.Tensor:
     """The query of each entry of a ragged value."""
     return torch.repeat_interleave(torch.arange(indptr.shape[0] - 1, device=indptr.device), indptr.diff())
-
-
-def _ordered(distance: torch.Tensor) -> torch.Tensor:
-    """float32 values as int64 in [0, 2**32) in the same order (negative ones too)."""
-    bits = (distance + 0.0).view(torch.int32)  # + 0.0: no negative zero
-    return (bits ^ ((bits >> 31) & 0x7FFFFFFF)).long() + (1 << 31)

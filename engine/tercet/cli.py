@@ -1,4 +1,4 @@
-"""The command line: `tercet demo | build | recall | info`.
+"""The command line: `tercet demo | build | recall | info | bench`.
 
 Exit status 0: good; 1: the work failed; 2: wrong use.
 """
@@ -140,6 +140,25 @@ def info(
         print(json.dumps(about))
     else:
         _print_about(about, str(store))
+
+
+@app.command(
+    add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)  # fmt: skip
+def bench(context: typer.Context) -> None:
+    """Run the checkout's benchmark: `python -m bench` with the same arguments."""
+    import subprocess
+
+    root = Path(__file__).resolve().parents[2]
+    if not (root / "bench" / "__main__.py").is_file():
+        typer.secho("tercet bench: the benchmark is part of a checkout of the sources, which this installation isn't "
+                    "made from", fg="red", err=True)  # fmt: skip
+        raise typer.Exit(2)
+    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
+    ran = subprocess.run(
+        [sys.executable, "-m", "bench", *context.args], env={**os.environ, "PYTHONPATH": path}, check=False
+    )
+    raise typer.Exit(ran.returncode)
 
 
 def main() -> None:

@@ -3,27 +3,28 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
-from tercet.arguments import NO_LIMIT, Arguments, read_arguments, whole
-from tercet.candidates import bind
+from tercet.arguments import Arguments, read_arguments, whole
+from tercet.candidates import Bound
 from tercet.collection import Collection
 from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
 from tercet.errors import DimensionMismatch, InvalidArgument
 from tercet.graph import Graph
 from tercet.memory import queries_at_once
-from tercet.nodeset import members, mirrored
-from tercet.plan import Plan, topology_of
+from tercet.planner import Planner
 from tercet.query import QueryBatch, embed
 from tercet.ranking import retrieve
 from tercet.recall import Group, Recall
 from tercet.rules import rules_of
 from tercet_kernels._types import Topology
+
+if TYPE_CHECKING:
+    from tercet.info import Info
 
 
 class Engine:
@@ -67,12 +68,18 @@ class Engine:
             CachedEncoder(resolved, capacity=cache) if resolved is not None and cache else resolved
         )
         self.encoder_name = encoder if isinstance(encoder, str) else None
-        self.bound, self.unread = bind(self.collections, self.graph, keep_unknown=self.rules.unknown_owners == "keep")
-        self.topology = topology_of(self.graph)
-        # what a node set stands for takes a pass over the edges, and calls tend to ask for the same few
-        self._members = lru_cache(64)(lambda kind, names, operator: members(self.graph, kind, names, operator))
-        self._mirrored = lru_cache(4)(self._mirror)
+        self.planner = Planner(self.graph, self.collections, self.rules)
         self._check_widths(check_fingerprint)
+
+    @property
+    def bound(self) -> list[Bound]:
+        """The collections with their owners as rows of the graph."""
+        return self.planner.bound
+
+    @property
+    def topology(self) -> Topology:
+        """The graph's arrays, as the kernels read them."""
+        return self.planner.topology
 
     @property
     def dimension(self) -> int:
@@ -164,75 +171,27 @@ class Engine:
 
         save(self, path)
 
+    def info(self) -> "Info":
+        """Sizes, device, threads, versions and the kernels in use; `print` shows it as a table."""
+        from tercet.info import info_of
+
+        return info_of(self)
+
     def _run(
         self, batch: QueryBatch, args: Arguments, names: list[Collection], step: int, progress: bool
     ) -> Iterator[Group]:
-        good = np.array([i for i in range(len(batch)) if i not in batch.errors], np.int64)
+        good = np.arange(len(batch))
+        if batch.errors:
+            good = np.setdiff1d(good, list(batch.errors))
         chunks = []
-        for key in np.unique(args.route[good]) if len(good) else []:
-            place = good[args.route[good] == key]
+        for route in sorted(set(args.route[good].tolist())):
+            place = good[args.route[good] == route]
             chunks += [place[i : i + step] for i in range(0, len(place), step)]
-        for place in _track(chunks, progress, len(good)):
-            yield self._retrieve(batch, args, names, torch.from_numpy(place))
-
-    def _retrieve(self, batch: QueryBatch, args: Arguments, names: list[Collection], place: torch.Tensor) -> Group:
-        plan = self._plan(args, names, place)
-        queries = batch.embedding[place].to(self.device)
-        return Group(place, plan, queries, retrieve(plan, queries))
-
-    def _plan(self, args: Arguments, searched: list[Collection], place: torch.Tensor) -> Plan:
-        """The plan of queries that share a route: with or without a limit, with or without a node set."""
-        first = int(place[0])
-        graph, topology, rules = self.graph, self.topology, self.rules
-        wide = args.wide[place]
-        unlimited = bool((wide == NO_LIMIT).all())
-        if unlimited and args.projection_of(first, True) == "neighborhood" and not rules.batch_limit:
-            wide, unlimited = torch.zeros_like(wide), False  # without a limit there are no candidates, so no seeds
-        scoped = args.node_names[first]
-        allowed, allowed_row = args.filters.rows(place)
-        row_masks = None
-        projection = args.projection_of(first, unlimited)
-        bound = [self.bound[self.collections.index(c)] for c in searched]
-        if scoped is not None and rules.scoped_limit:
-            allowed, allowed_row = args.filters.with_sets(
-                place, args.node_names, lambda names: self._members(args.node_type, tuple(names), args.operator)
-            )
-        elif scoped and not args.single_list:
-            row_masks = [self._set_rows(c, args, scoped, len(place)) for c in searched]
-        if scoped and projection == "nodeset" and not rules.scoped_limit:
-            graph, topology = self._mirrored(args.node_type, scoped, args.operator)
-            projection = "full"
-        return Plan(
-            graph=graph, topology=topology, bound=bound, projection=projection,
-            top_k=args.top_k[place].to(self.device), wide=None if unlimited else wide.to(self.device),
-            scoring=args.scoring(self.device), combine=rules.combine,
-            fallback=rules.fallback == "full" and projection == "incident", unread=self.unread,
-            rank_unmatched=rules.rank_unmatched,
-            depth=args.depth or 1, seed_top_k=args.seed_top_k,
-            seed_order=rules.seed_order,
-            allowed=None if allowed is None else allowed.to(self.device),
-            allowed_row=None if allowed_row is None else allowed_row.to(self.device),
-            row_masks=row_masks, max_distance=args.max_distance,
-        )  # fmt: skip
-
-    def _mirror(self, node_type: str, names: tuple[str, ...], operator: str) -> tuple[Graph, Topology]:
-        graph = mirrored(self.graph, node_type, names, operator)
-        return graph, topology_of(graph)
-
-    def _set_rows(
-        self, collection: Collection, args: Arguments, names: Sequence[str], queries: int
-    ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Rows of a node collection that carry the node sets themselves, or whose nodes do."""
-        if collection.kind != "node":
-            return None
-        if collection.set_indptr is not None:
-            mask = torch.from_numpy(collection.set_rows(list(names), args.operator))
-        else:
-            inside = torch.from_numpy(self.graph.set_mask(names, "AND" if args.operator == "AND" else "OR"))
-            owner = self.bound[self.collections.index(collection)].owner.cpu().long()
-            known = owner < self.graph.num_nodes
-            mask = known & inside[torch.where(known, owner, 0)] if len(inside) else known
-        return mask[None].to(self.device), torch.zeros(queries, dtype=torch.int32, device=self.device)
+        for chunk in _track(chunks, progress, len(good)):
+            place = torch.from_numpy(chunk)
+            plan = self.planner.plan(args, names, place)
+            queries = (batch.embedding if len(chunk) == len(batch) else batch.embedding[place]).to(self.device)
+            yield Group(place, plan, queries, retrieve(plan, queries))
 
     def _searched(self, names: Sequence[str] | None) -> list[Collection]:
         if names is None:

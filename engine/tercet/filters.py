@@ -23,8 +23,10 @@ class Filters:
 
     def rows(self, place: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Masks and mask rows of some queries; None when they have no filter."""
+        if self.masks.shape[0] == 0:
+            return None, None
         row = self.row[place]
-        return (None, None) if self.masks.shape[0] == 0 or bool((row < 0).all()) else (self.masks, row)
+        return (None, None) if bool((row < 0).all()) else (self.masks, row)
 
     def with_sets(
         self,

@@ -104,10 +104,10 @@ def _keys(plan: Plan, keyed: torch.Tensor | None, lazy: KeyVectors | None, count
     """What relations add: terms where all edges weigh the same, else raw distances and the weights."""
     graph, s, rule = plan.graph, plan.scoring, edge_rule(plan)
     if keyed is None:
-        return Keys(None, lazy, rule, least_term(plan, None, count))
+        return Keys(None, lazy, rule, least_term(rule, None, count))
     uniform = graph.once("_uniform", lambda: _uniform(graph.edge_importance) and _uniform(graph.edge_feedback))
     if not uniform or not graph.num_edges:
-        return Keys(keyed.contiguous(), None, rule, least_term(plan, keyed, count))
+        return Keys(keyed.contiguous(), None, rule, least_term(rule, keyed, count))
     keyed = effective(
         keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
         penalty=s.penalty, cliff=s.cliff,

@@ -15,6 +15,7 @@ CANDIDATE_BYTES = 96  # a candidate of one collection: proposed, scored, sorted,
 NODE_BYTES = 64  # a node of a projection that lists nodes
 RESULT_BYTES = 64
 UNKNOWN = 4 << 30  # free memory, where the system doesn't tell
+LITTLE = 1 << 20  # bytes that a call may take without a look at what is free
 
 
 def queries_at_once(batch_size: int | None, args: Arguments, collections: list[Collection], graph: Graph) -> int:
@@ -30,13 +31,15 @@ def queries_at_once(batch_size: int | None, args: Arguments, collections: list[C
             raise InvalidArgument(f"batch_size: expected an integer of at least 1, got {batch_size!r}")
         return batch_size
     most = MOST.get(graph.device.type, MOST["cpu"])
-    if args.top_k.shape[0] == 0:
+    if not len(args.top_k):
         return most
     wide = int(args.wide.max())
     taken = [c.size if wide == NO_LIMIT else min(wide, c.size) for c in collections]
     listing = args.depth is not None or any(names is not None for names in args.node_names)
     each = CANDIDATE_BYTES * sum(taken) + RESULT_BYTES * min(int(args.top_k.max()), graph.num_edges + 1)
     each += NODE_BYTES * graph.num_nodes if listing else 0
+    if each * len(args.top_k) <= LITTLE:
+        return most
     return max(1, min(most, free_bytes(graph.device) // SHARE // max(each, 1)))
 
 

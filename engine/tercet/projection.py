@@ -2,9 +2,10 @@
 
 import torch
 
-from tercet.candidates import Hits, merge, query_of, rescore, search
+from tercet.candidates import Hits, query_of, rescore, search
 from tercet.plan import Plan
 from tercet_kernels.expand import expand
+from tercet_kernels.merge import merge
 
 
 def limits(plan: Plan, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -23,12 +24,12 @@ def limits(plan: Plan, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def find(plan: Plan, queries: torch.Tensor, node_limit: torch.Tensor, key_limit: torch.Tensor) -> tuple[Hits, Hits]:
+    """The nodes and the relation keys that the collections found for each query."""
     out = []
     for bound, wide in ((plan.node_bound, node_limit), (plan.relation_bound, key_limit)):
-        found = [
-            search(b, queries, wide, mask, plan.max_distance) for b, mask in zip(bound, plan.masks(bound), strict=True)
-        ]
-        out.append(merge(found, plan.combine, queries.shape[0], queries.device))
+        most = int(wide.max()) if wide.shape[0] else 0  # host sync
+        found = [search(b, queries, most, mask) for b, mask in zip(bound, plan.masks(bound), strict=True)]
+        out.append(Hits(*merge(found, wide, plan.max_distance, last=plan.combine == "last")))
     return out[0], out[1]
 
 

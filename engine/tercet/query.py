@@ -8,7 +8,7 @@ import torch
 
 from tercet.encoder import Encoder
 from tercet.errors import DimensionMismatch, InvalidArgument
-from tercet_kernels.cosine import norms
+from tercet_kernels.unit import unit
 
 ZERO = "the vector is zero, so it is at no distance from anything"
 
@@ -90,28 +90,31 @@ def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dic
         if got.shape[1] != dimension and got.shape[0]:
             raise DimensionMismatch(f"vectors: expected dimension {dimension}, got {got.shape[1]}")
     else:
-        got = torch.zeros(len(rows), dimension)
-        for i, row in enumerate(rows):
-            try:
-                value = (
-                    torch.as_tensor(np.asarray(row, np.float32))
-                    if not isinstance(row, torch.Tensor)
-                    else row.float().cpu()
-                )
-            except (ValueError, TypeError):
-                errors[i] = f"expected {dimension} numbers, got {type(row).__name__}"
-                continue
-            if value.shape != (dimension,):
-                errors[i] = f"expected a vector of dimension {dimension}, got shape {tuple(value.shape)}"
-                continue
-            got[i] = value
-    lengths = norms(got.contiguous())
-    for i in torch.nonzero(~torch.isfinite(lengths)).flatten().tolist():
-        errors[i] = "the vector isn't finite (NaN or infinity)"
-    for i in torch.nonzero(lengths == 0).flatten().tolist():
-        errors.setdefault(i, ZERO)
-    safe = torch.where((lengths > 0) & torch.isfinite(lengths), lengths, 1.0)
-    unit = (got.double() / safe[:, None]).float()
+        got, errors = _stacked([_row(row, dimension) for row in rows], dimension)
+    made, lengths = unit(got.contiguous())
+    bad = np.flatnonzero(~(np.isfinite(lengths.numpy()) & (lengths.numpy() > 0)))
+    for i in bad.tolist():
+        errors.setdefault(i, ZERO if lengths[i] == 0 else "the vector isn't finite (NaN or infinity)")
     if errors:
-        unit[list(errors)] = 0.0
-    return unit, errors
+        made[list(errors)] = 0.0
+    return made, errors
+
+
+def _row(row: Any, dimension: int) -> torch.Tensor | str:
+    """A vector as it is, or what is wrong with it."""
+    try:
+        made = (
+            row.detach().float().cpu() if isinstance(row, torch.Tensor) else torch.tensor(np.asarray(row, np.float32))
+        )
+    except (ValueError, TypeError):
+        return f"expected {dimension} numbers, got {type(row).__name__}"
+    if made.shape != (dimension,):
+        return f"expected a vector of dimension {dimension}, got shape {tuple(made.shape)}"
+    return made
+
+
+def _stacked(rows: list[torch.Tensor | str], dimension: int) -> tuple[torch.Tensor, dict[int, str]]:
+    """The vectors as rows, zeros for those that can't be taken."""
+    errors = {i: row for i, row in enumerate(rows) if isinstance(row, str)}
+    vectors = [torch.zeros(dimension) if isinstance(row, str) else row for row in rows]
+    return torch.stack(vectors) if vectors else torch.zeros(0, dimension), errors

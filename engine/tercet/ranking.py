@@ -12,6 +12,7 @@ from tercet.plan import Plan
 from tercet.projection import find, limits, project
 from tercet.terms import edge_rule, missing_terms, node_terms
 from tercet_kernels._types import Fragment, NodeHits, RelationHits, Top
+from tercet_kernels.finish import counted, finish
 from tercet_kernels.fragment_topk import fragment_topk
 from tercet_kernels.triplet_topk import triplet_topk
 
@@ -118,48 +119,33 @@ def most(plan: Plan) -> int:
 def _ranking(
     plan: Plan, top: Top, nodes: Hits, relations: Hits, candidates: Hits, touched: torch.Tensor, clock: Clock
 ) -> Ranking:
-    beyond = torch.arange(top.edge.shape[1], device=top.edge.device)[None] >= plan.top_k[:, None]
-    edge = top.edge.masked_fill(beyond, -1)
-    slot = top.slot.masked_fill(beyond[:, :, None], -1)
-    distance = torch.stack([_raw(h, slot[:, :, i]) for i, h in enumerate((nodes, nodes, relations))], dim=2)
-    slot = torch.where(torch.isfinite(distance), slot, -1)  # listed without a distance: not matched
-    score = top.score.masked_fill(beyond, torch.inf)
     if plan.rank_unmatched:  # one query with a hit is enough for all of them to be ranked
-        touched = touched.any().expand_as(touched)
+        touched = touched.any().expand_as(touched).contiguous()
+    edge, score, distance, slot = finish(top, plan.top_k, touched, nodes.distance, relations.distance)
     status = _status(plan, top.available, touched, candidates)
-    edge, score = edge.masked_fill(~touched[:, None], -1), score.masked_fill(~touched[:, None], torch.inf)
     return Ranking(edge, score, distance, slot, status, top.available, nodes, relations, candidates, clock.seconds)
-
-
-def _raw(hits: Hits, slot: torch.Tensor) -> torch.Tensor:
-    if hits.distance.shape[0] == 0:
-        return torch.full(slot.shape, torch.inf, device=slot.device)
-    return hits.distance[slot.clamp(min=0).long()].masked_fill(slot < 0, torch.inf)
 
 
 def _found(hits: Hits) -> torch.Tensor:
     """(B,) int64 elements with a distance."""
-    counts = torch.zeros(hits.indptr.shape[0] - 1, dtype=torch.int64, device=hits.indptr.device)
-    return counts.index_add_(0, query_of(hits.indptr), torch.isfinite(hits.distance).long())
+    return counted(hits.indptr, hits.distance)
 
 
 def _status(plan: Plan, available: torch.Tensor, touched: torch.Tensor, candidates: Hits) -> torch.Tensor:
     """(B,) int8: why a query has no triplets, or `ok`."""
-    status = torch.full(touched.shape, int(Status.ok), dtype=torch.int8, device=touched.device)
-    status[available == 0] = int(Status.empty_fragment)
-    if plan.graph.num_edges == 0:
-        status[:] = int(Status.no_edges)
-    status[~touched] = int(Status.no_hits)
+    if plan.graph.num_nodes == 0:
+        return torch.full(touched.shape, int(Status.empty_graph), dtype=torch.int8, device=touched.device)
+    nothing = Status.empty_fragment if plan.graph.num_edges else Status.no_edges
+    usual = torch.full(touched.shape, int(Status.ok), dtype=torch.int8, device=touched.device)
+    status = usual.masked_fill_(available == 0, int(nothing)).masked_fill_(~touched, int(Status.no_hits))
     masks = [m for m in plan.masks(plan.node_bound) if m is not None and m[0].shape[1]]
     if masks:
         shut = torch.stack([~m[0].any(dim=1)[m[1].clamp(min=0).long()] & (m[1] >= 0) for m in masks]).all(dim=0)
-        nothing = (available == 0) | ~touched
-        status[shut & nothing & (_found(candidates) == 0)] = int(Status.filtered_out)
+        empty = (available == 0) | ~touched
+        status[shut & empty & (_found(candidates) == 0)] = int(Status.filtered_out)
     if plan.allowed is not None and plan.allowed_row is not None:
         none = ~plan.allowed.any(dim=1)[plan.allowed_row.clamp(min=0).long()] & (plan.allowed_row >= 0)
         status[none] = int(Status.filtered_out)
-    if plan.graph.num_nodes == 0:
-        status[:] = int(Status.empty_graph)
     return status
 
 

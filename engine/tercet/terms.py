@@ -3,33 +3,41 @@
 import torch
 
 from tercet.plan import Plan
-from tercet_kernels._types import EdgeRule
-from tercet_kernels.effective import effective
+from tercet_kernels import node_terms as kernels
+from tercet_kernels._types import EdgeRule, NodeRule
 
 
 def node_terms(plan: Plan, node: torch.Tensor, distance: torch.Tensor) -> torch.Tensor:
-    """float64 effective distances of nodes; ids beyond the graph get that of an average node."""
-    inside = (node < plan.graph.num_nodes).long() * node.long()
-    s = plan.scoring
-    pick = lambda x: x[inside] if x.shape[0] else x.new_full(inside.shape, 0.5)  # noqa: E731
-    return effective(
-        distance.double(), pick(plan.graph.importance), pick(plan.graph.feedback), influence=s.influence,
-        penalty=s.penalty, cliff=s.cliff, personal=None if s.personal is None else pick(s.personal),
-        personal_influence=s.personal_influence,
-    )  # fmt: skip
+    """float64 effective distances of nodes, of any shape; ids beyond the graph count as nodes of average weight."""
+    s, graph = plan.scoring, plan.graph
+    rule = NodeRule(graph.importance, graph.feedback, s.influence, s.penalty, s.cliff, s.personal, s.personal_influence)
+    return kernels.node_terms(node.int().reshape(-1), distance.contiguous().view(-1), rule).view(distance.shape)
 
 
 def edge_rule(plan: Plan) -> EdgeRule:
     """How edges score in this plan."""
     s = plan.scoring
-    return EdgeRule(plan.graph.edge_importance, plan.graph.edge_feedback, s.influence, s.penalty, s.cliff)
+    graph = plan.graph
+    return EdgeRule(graph.edge_importance, graph.edge_feedback, s.influence, s.penalty, s.cliff, _floor(plan))
+
+
+def _floor(plan: Plan) -> float | None:
+    """See `EdgeRule.floor`; None where weights or the rule let terms fall below what distances say."""
+    s, importance, feedback = plan.scoring, plan.graph.edge_importance, plan.graph.edge_feedback
+    if s.penalty < 0 or (s.influence > 0 and s.cliff) or not 0 <= s.influence <= 1 or not importance.shape[0]:
+        return None
+    factor = 2.0 - plan.graph.once("_most_important", lambda: float(importance.max()))
+    usual = plan.graph.once("_usual_feedback", lambda: bool(((feedback >= 0) & (feedback <= 1)).all()))
+    if not factor >= 0 or not (usual or s.influence == 0):
+        return None
+    return factor if s.influence == 0 else factor * (1.0 - s.influence) * (1.0 - 1e-12)  # what rounding may take
 
 
 def missing_terms(plan: Plan) -> torch.Tensor:
     """(N,) float64 term of each node when it isn't matched."""
 
     def make() -> torch.Tensor:
-        every = torch.arange(plan.graph.num_nodes, device=plan.graph.device)
+        every = torch.arange(plan.graph.num_nodes, dtype=torch.int32, device=plan.graph.device)
         return node_terms(plan, every, torch.full(every.shape, torch.inf, device=every.device))
 
     s = plan.scoring

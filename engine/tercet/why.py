@@ -74,7 +74,7 @@ def explain_absence(
         raise InvalidArgument("why: expected an edge or a node")
     if place in batch.errors:
         return Why(False, "query", batch.errors[place])
-    plan = engine._plan(args, searched, torch.tensor([place]))
+    plan = engine.planner.plan(args, searched, torch.tensor([place]))
     query = batch.embedding[place : place + 1].to(engine.device)
     every = replace(plan, top_k=torch.full_like(plan.top_k, max(plan.graph.num_edges, 1)))
     probe = _Probe(plan, every, query)

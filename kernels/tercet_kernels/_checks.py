@@ -13,12 +13,15 @@ def check(
     Raises:
         ValueError: names the argument, what was expected and what was got.
     """
-    fits = tensor.dim() == len(shape) and all(
-        want is None or want == got for want, got in zip(shape, tensor.shape, strict=True)
-    )
+    got = tensor.shape
+    fits = len(got) == len(shape)
+    if fits:
+        for want, size in zip(shape, got, strict=True):  # a loop: this runs for every argument of every kernel
+            if want is not None and want != size:
+                fits = False
     if not fits:
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise ValueError(f"{name}: expected shape {wanted}, got {tuple(tensor.shape)}")
+        raise ValueError(f"{name}: expected shape {wanted}, got {tuple(got)}")
     if tensor.dtype != dtype:
         raise ValueError(f"{name}: expected {dtype}, got {tensor.dtype}")
     if tensor.device != device:

@@ -49,6 +49,21 @@ class EdgeRule(NamedTuple):
     influence: float
     penalty: float
     cliff: bool
+    floor: float | None = (
+        None  # no edge adds less than so much times the smaller of distance and penalty; None: unknown
+    )
+
+
+class NodeRule(NamedTuple):
+    """How a node's part of the score is made of its distance; see `effective`."""
+
+    importance: torch.Tensor  # (N,) float64
+    feedback: torch.Tensor  # (N,) float64
+    influence: float
+    penalty: float
+    cliff: bool
+    personal: torch.Tensor | None = None  # (N,) float64, NaN where a node has none
+    personal_influence: float = 0.3
 
 
 class Fragment(NamedTuple):

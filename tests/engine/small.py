@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tercet import Collection, Engine, Graph
-from tercet.recall import Result
+from tercet.result import Result
 
 QUERY = np.array([1.0, 0.0], np.float32)
 

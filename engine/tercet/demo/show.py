@@ -15,7 +15,8 @@ from tercet import build
 from tercet.demo import sentences, stdlib
 from tercet.engine import Engine
 from tercet.graph import Graph
-from tercet.recall import Recall, Result
+from tercet.recall import Recall
+from tercet.result import Result
 
 console = Console()
 

@@ -12,6 +12,8 @@ from tercet_kernels.fragment import fragment
 from tercet_kernels.fragment_topk import cpu
 from tercet_kernels.triplet_topk import empty, triplet_topk
 
+STEPS = 100  # of about a nanosecond for a hit and its list
+
 
 def fragment_topk(
     topology: Topology,
@@ -35,10 +37,17 @@ def fragment_topk(
     check_node_hits(topology, hits)
     check_scoring(topology, hits.indptr.shape[0] - 1, missing, relations, rule, k)
     top = empty(hits.indptr.shape[0] - 1, k, hits.node.device)
-    cpu.fragment_topk(
-        *(x.numpy() for x in (
-            *topology[:-1], *hits, missing, *relations, rule.importance, rule.feedback)),
-        topology.num_keys, rule.influence, rule.penalty, rule.cliff, either, *(x.numpy() for x in top),
-        threads(top.edge.shape[0]),
-    )  # fmt: skip
+    arrays = lambda *values: tuple(x.numpy() for x in values)  # noqa: E731
+    lists = arrays(topology.oriented_indptr, topology.oriented_edge, topology.oriented_other)
+    ends = arrays(topology.source, topology.target, topology.key)
+    weights = (*arrays(rule.importance, rule.feedback), float(rule.influence), float(rule.penalty), rule.cliff)
+    given = (ends, arrays(*hits), arrays(*relations), weights)
+    out = (topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS))
+    if either:
+        full = arrays(topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge)
+        floor = -1.0 if rule.floor is None else float(rule.floor)
+        nearest = float(missing.min()) if missing.shape[0] else 0.0
+        cpu.incident_topk(lists, full, *given, floor, missing.numpy(), nearest, *out)
+    else:
+        cpu.induced_topk(lists, *given, missing.numpy(), *out)
     return top

@@ -23,14 +23,15 @@ def offer(
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def fragment_topk(
-    source, target, key, o_indptr, o_edge, o_other, out_indptr, out_edge, in_indptr, in_edge, indptr, node, term,
-    missing, r_indptr, r_key, r_distance, importance, feedback, num_keys, influence, penalty, cliff, either,
-    top_edge, top_score, top_slot, available,
-    threads,
-):  # fmt: skip
-    queries = indptr.size - 1
-    nodes = out_indptr.size - 1
+def induced_topk(lists, ends, hits, relations, rule, missing, num_keys, top, threads):
+    """The best edges with both ends among a query's hits, from oriented lists."""
+    source, target, key = ends
+    o_indptr, o_edge, o_other = lists
+    indptr, node, term = hits
+    r_indptr, r_key, r_distance = relations
+    importance, feedback, influence, penalty, cliff = rule
+    top_edge, top_score, top_slot, available = top
+    queries, nodes = indptr.size - 1, o_indptr.size - 1
     for t in prange(threads):
         slot_of = np.full(nodes, -1, np.int32)
         relation_slot = np.full(num_keys, -1, np.int32)
@@ -46,28 +47,83 @@ def fragment_topk(
                 u = node[slot]
                 if u >= nodes:
                     break
-                if either:
-                    for j in range(out_indptr[u], out_indptr[u + 1]):
+                for j in range(o_indptr[u], o_indptr[u + 1]):
+                    if slot_of[o_other[j]] >= 0:
                         count += 1
+                        size = offer(
+                            o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
+                            importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                        )  # fmt: skip
+            available[q] = count
+            unheap(scores, edges, slots, size)
+            pad(scores, edges, slots, size)
+            unstamp(node, low, high, slot_of)
+            for u in range(r_indptr[q], r_indptr[q + 1]):
+                relation_slot[r_key[u]] = -1
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, nearest_missing, num_keys, top, threads):
+    """The best edges with either end among a query's hits.
+
+    Edges with both ends come first, from oriented lists. The others of a hit cost at least its own term, that of the
+    nearest unmatched node and the smallest that a relation can add: once that is over the k-th score, neither this
+    hit's list nor that of a farther one is read.
+    """
+    source, target, key = ends
+    o_indptr, o_edge, o_other = lists
+    out_indptr, out_edge, in_indptr, in_edge = full
+    indptr, node, term = hits
+    r_indptr, r_key, r_distance = relations
+    importance, feedback, influence, penalty, cliff = rule
+    top_edge, top_score, top_slot, available = top
+    queries, nodes = indptr.size - 1, o_indptr.size - 1
+    for t in prange(threads):
+        slot_of = np.full(nodes, -1, np.int32)
+        relation_slot = np.full(num_keys, -1, np.int32)
+        for q in range(t, queries, threads):
+            low, high = indptr[q], indptr[q + 1]
+            stamp(node, low, high, slot_of)
+            least = penalty
+            for u in range(r_indptr[q], r_indptr[q + 1]):
+                relation_slot[r_key[u]] = u
+                least = min(least, np.float64(r_distance[u]))
+            least = least * floor if floor >= 0.0 else -np.inf
+            scores, edges, slots = top_score[q], top_edge[q], top_slot[q]
+            size = 0
+            count = 0
+            inside = low
+            while inside < high and node[inside] < nodes:
+                u = node[inside]
+                count += out_indptr[u + 1] - out_indptr[u] + in_indptr[u + 1] - in_indptr[u]
+                for j in range(o_indptr[u], o_indptr[u + 1]):
+                    if slot_of[o_other[j]] >= 0:
+                        count -= 1  # it is in two lists, a self-loop in both of its node
+                        size = offer(
+                            o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
+                            importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                        )  # fmt: skip
+                inside += 1
+            order = np.argsort(term[low:inside])
+            for i in range(inside - low):
+                slot = low + order[i]
+                u = node[slot]
+                if size == scores.size and (term[slot] + nearest_missing) + least > scores[0]:
+                    break
+                for j in range(out_indptr[u], out_indptr[u + 1]):
+                    w = target[out_edge[j]]
+                    if slot_of[w] < 0 and (size < scores.size or not (term[slot] + missing[w]) + least > scores[0]):
                         size = offer(
                             out_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
                         )  # fmt: skip
-                    for j in range(in_indptr[u], in_indptr[u + 1]):
-                        if slot_of[source[in_edge[j]]] < 0:
-                            count += 1
-                            size = offer(
-                                in_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
-                                importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
-                            )  # fmt: skip
-                else:
-                    for j in range(o_indptr[u], o_indptr[u + 1]):
-                        if slot_of[o_other[j]] >= 0:
-                            count += 1
-                            size = offer(
-                                o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
-                                importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
-                            )  # fmt: skip
+                for j in range(in_indptr[u], in_indptr[u + 1]):
+                    w = source[in_edge[j]]
+                    if slot_of[w] < 0 and (size < scores.size or not (term[slot] + missing[w]) + least > scores[0]):
+                        size = offer(
+                            in_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
+                            importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                        )  # fmt: skip
             available[q] = count
             unheap(scores, edges, slots, size)
             pad(scores, edges, slots, size)

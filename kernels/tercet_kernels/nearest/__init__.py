@@ -20,6 +20,7 @@ from tercet_kernels.nearest import cpu
 SLACK = 4e-6  # float32 steps of a bound, norms that are 1 within float32, distances rounded to float32
 BUFFER_BYTES = 64 << 20  # of candidates, for one group of queries
 ENCODED = 1 << 16  # rows encoded at a time
+PRODUCTS = 60.0  # integer products a nanosecond
 FEW = 2  # queries that are searched one by one when there are codes
 
 
@@ -64,7 +65,12 @@ def dense(vectors: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
     if out.numel():
         ints, unit, _, _ = _rounded(queries, cpu.ONE)
         cpu.dense(
-            vectors.numpy(), unit / cpu.ONE, _packed(ints), queries.shape[0], out.numpy(), threads(vectors.shape[0])
+            vectors.numpy(),
+            unit / cpu.ONE,
+            _packed(ints),
+            queries.shape[0],
+            out.numpy(),
+            threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS),
         )
     return out
 
@@ -116,7 +122,7 @@ def nearest(
             torch.ones(1, 1, dtype=torch.bool),
             torch.full((queries.shape[0],), -1, dtype=torch.int32),
         )
-    parts = threads(vectors.shape[0])
+    parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
     room = min(vectors.shape[0], 6 * k + 512)
     group = max(LANES, BUFFER_BYTES // (8 * room * parts))
     for start in range(0, queries.shape[0], group):
@@ -158,11 +164,11 @@ def _group(
         (vectors if codes is None else queries[:0]).numpy(), code.numpy(), codes is not None, scale.numpy(),
         shift.numpy(), slack.numpy(), packed, plain, count, k, room, allowed.numpy(), allowed_row.numpy(), parts,
     )  # fmt: skip
-    indptr, row = cpu.gather(*found, slack.numpy(), k, threads(count))
+    indptr, row = cpu.gather(*found, slack.numpy(), k, threads(count, 4000.0 * count))
     query = np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr))
     near = torch.from_numpy(row)
     exact = pair_distances(queries, vectors, torch.from_numpy(query), near, row_scale)
-    cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count))
+    cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, 4000.0 * count))
     return np.flatnonzero(found[3].any(axis=0)).tolist()
 
 
