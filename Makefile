@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export HF_HUB_OFFLINE ?= 1
 
-.PHONY: demo test test-slow lint types bench clean
+.PHONY: demo test test-slow lint types bench bench-check clean
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,8 +33,19 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev
-	$(BIN)/python -m bench
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bench]'
+	touch $@
+
+# CONFIG is a file or a name in configs/bench, OUT a folder that doesn't exist yet.
+CONFIG ?= default
+OUT := runs/bench-$(shell date +%Y%m%d-%H%M%S)
+bench: $(VENV)/.bench
+	$(BIN)/python -m bench run $(CONFIG) --out $(OUT)
+	$(BIN)/python -m bench report $(OUT)
+
+bench-check: $(VENV)/.dev
+	$(BIN)/python -m bench check
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,7 +1,10 @@
 """`python -m bench`."""
 
+import os
 import sys
 
-from bench.run import main
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow a shared machine down
+
+from bench.cli import main
 
 sys.exit(main())

@@ -1,4 +1,4 @@
-"""Time a call: quantiles of wall time, process CPU time and, if asked, the growth of memory. Never the best of many."""
+"""Time a call: every sample of wall time, their quantiles, process CPU time and, if asked, the growth of memory."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ class Timing:
     repeats: int  # timed calls
     warmups: int  # calls before them; 0 says that the figures include what only a first call pays
     peak_rss_delta: int | None  # bytes
+    samples_s: tuple[float, ...] = ()  # wall time of each timed call, in order
 
 
 def measure(
-    fn: Callable[[], object],
+    fn: Callable[..., object],
     *,
+    before: Callable[[], object] | None = None,
     warmup: int = 1,
     repeats: int = 7,
     budget_s: float = 30,
@@ -37,6 +39,7 @@ def measure(
 
     Args:
         fn: the call. It has to wait for its own device work (`torch.cuda.synchronize`) before it returns.
+        before: called ahead of each call, untimed; `fn` gets its result as the only argument.
         warmup: untimed calls first.
         repeats: most timed calls.
         budget_s: wall time for everything. Another call starts only if one as long as the longest so far still fits;
@@ -51,7 +54,7 @@ def measure(
     if repeats < 1 or warmup < 0:
         raise InvalidArgument(f"measure: expected repeats >= 1 and warmup >= 0, got {repeats} and {warmup}")
     start = time.perf_counter()
-    before = _reset_peak_rss() if memory else None
+    level = reset_peak_rss() if memory else None
     warm: list[tuple[float, float]] = []
     timed: list[tuple[float, float]] = []
 
@@ -60,35 +63,36 @@ def measure(
         return time.perf_counter() - start + longest <= budget_s
 
     while len(warm) < warmup and (not warm or fits()):
-        warm.append(_once(fn))
+        warm.append(_once(fn, before))
     if len(warm) == 1 and not fits():
         timed, warm = warm, []
     elif memory:
-        before = _reset_peak_rss()
+        level = reset_peak_rss()
     while len(timed) < repeats and (not timed or fits()):
-        timed.append(_once(fn))
+        timed.append(_once(fn, before))
     wall, cpu = np.array(timed).T
     p20, median, p80 = np.quantile(wall, (0.2, 0.5, 0.8)).tolist()
-    peak = None if before is None else max(0, _status_bytes("VmHWM") - before)
-    return Timing(p20, median, p80, float(np.median(cpu)), len(timed), len(warm), peak)
+    peak = None if level is None else max(0, status_bytes("VmHWM") - level)
+    return Timing(p20, median, p80, float(np.median(cpu)), len(timed), len(warm), peak, tuple(wall.tolist()))
 
 
-def _once(fn: Callable[[], object]) -> tuple[float, float]:
+def _once(fn: Callable[..., object], before: Callable[[], object] | None) -> tuple[float, float]:
+    given = () if before is None else (before(),)
     cpu, wall = time.process_time(), time.perf_counter()
-    fn()
+    fn(*given)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def _reset_peak_rss() -> int | None:
+def reset_peak_rss() -> int | None:
     """Set the process's peak resident memory to its present value and return that; None where that can't be done."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
-        return _status_bytes("VmRSS")
+        return status_bytes("VmRSS")
     except OSError:
         return None
 
 
-def _status_bytes(field: str) -> int:
+def status_bytes(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from tercet.errors import InvalidArgument
 KINDS = ("uniform", "power_law", "type_hubs")
 ZIPF_EXPONENT = 0.8  # gives a largest degree of about N / 5 at 100,000 nodes and mean degree 10
 MAX_TYPES = 20
+DEFAULT_TEXTS = 1000
 NODE_PULL = (0.55, 0.9)  # cosine of a member and its cluster centre; two members have the product of theirs
 QUERY_PULL = (0.5, 0.8)  # cosine of a query and the node it is drawn from
 MAX_DRAWS = 100
@@ -30,8 +31,8 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 class Workload:
     """A graph, its vectors and queries.
 
-    Edges are distinct (source, target, relation) triples without self loops, ordered by source, then target, then
-    relation: the order that decides ties. All vectors are float32 of unit norm.
+    Edges are distinct (source, target, relation) triples (the synthetic ones without self loops), ordered by source,
+    then target, then relation: the order that decides ties. All vectors are float32 of unit norm.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Workload:
     relation_vectors: NDArray[np.float32]  # (R, D)
     query_vectors: NDArray[np.float32]  # (Q, D)
     num_types: int = 0  # the first nodes are types, which have a collection of their own
+    vectors: str = "clustered, seeded"  # who made them
 
     @property
     def num_edges(self) -> int:
@@ -71,6 +73,7 @@ class Workload:
             **{
                 **fields,
                 "name": str(fields["name"]),
+                "vectors": str(fields["vectors"]),
                 "num_nodes": int(fields["num_nodes"]),
                 "num_types": int(fields["num_types"]),
             }
@@ -83,7 +86,7 @@ def make(
     dimension: int = 384,
     kind: str = "uniform",
     *,
-    relation_texts: int = 1000,
+    relation_texts: int | Literal["each"] = DEFAULT_TEXTS,
     seed: int = 0,
     num_queries: int = 256,
 ) -> Workload:
@@ -97,7 +100,7 @@ def make(
             N / 5 edges) or "type_hubs" (as an extraction by a language model: up to 20 type nodes, rows 0 and on;
             every other node has one edge of relation 0 to a type, evenly spread; the other edges join entities
             uniformly).
-        relation_texts: R, the number of distinct relation texts.
+        relation_texts: R, the number of distinct relation texts; "each" gives every edge a text of its own.
         seed: of the generator.
         num_queries: Q.
 
@@ -110,27 +113,40 @@ def make(
     """
     if kind not in KINDS:
         raise InvalidArgument(f"kind: expected one of {KINDS}, got {kind!r}")
-    if num_nodes < 2 or num_edges < 0 or dimension < 1 or relation_texts < 1 or num_queries < 0:
+    each = relation_texts == "each"
+    num_texts = relation_texts if isinstance(relation_texts, int) else max(num_edges, 1)
+    if num_nodes < 2 or num_edges < 0 or dimension < 1 or num_texts < 1 or num_queries < 0:
         raise InvalidArgument(
             "workload: expected num_nodes >= 2, num_edges >= 0, dimension >= 1, relation_texts >= 1, num_queries >= 0, "
-            f"got {num_nodes}, {num_edges}, {dimension}, {relation_texts}, {num_queries}"
+            f"got {num_nodes}, {num_edges}, {dimension}, {num_texts}, {num_queries}"
         )
     rng = np.random.default_rng(seed)
-    source, target, relation = _edges(rng, kind, num_nodes, num_edges, relation_texts)
+    source, target, relation = _edges(rng, kind, num_nodes, num_edges, num_texts)
     order = np.lexsort((relation, target, source))
-    centres = _unit(rng.standard_normal((max(1, round(num_nodes**0.5)), dimension), dtype=np.float32))
-    nodes = _near(rng, centres, num_nodes, NODE_PULL)
+    if each:
+        relation[order] = np.arange(num_edges)
+    texts = "-each" if each else "" if num_texts == DEFAULT_TEXTS else f"-{num_texts}r"
+    nodes, relations, queries = clustered(rng, num_nodes, num_texts, num_queries, dimension)
     return Workload(
-        name=f"{kind}-{num_nodes}n-{num_edges}e-seed{seed}",
+        name=f"{kind}-{num_nodes}n-{num_edges}e{texts}-seed{seed}",
         num_nodes=num_nodes,
         source=source[order].astype(np.int32),
         target=target[order].astype(np.int32),
         relation=relation[order].astype(np.int32),
         node_vectors=nodes,
-        relation_vectors=_near(rng, centres, relation_texts, NODE_PULL),
-        query_vectors=_near(rng, nodes, num_queries, QUERY_PULL),
+        relation_vectors=relations,
+        query_vectors=queries,
         num_types=_num_types(num_nodes) if kind == "type_hubs" else 0,
     )
+
+
+def clustered(
+    rng: np.random.Generator, num_nodes: int, num_relations: int, num_queries: int, dimension: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Vectors of nodes, relations and queries that are spread like a small sentence encoder's; see `make`."""
+    centres = _unit(rng.standard_normal((max(1, round(num_nodes**0.5)), dimension), dtype=np.float32))
+    nodes = _near(rng, centres, num_nodes, NODE_PULL)
+    return nodes, _near(rng, centres, num_relations, NODE_PULL), _near(rng, nodes, num_queries, QUERY_PULL)
 
 
 def _edges(

@@ -71,7 +71,7 @@ def test_save_and_load(kind: str, tmp_path: Path) -> None:
     again = Workload.load(tmp_path / "w")
     for field in first.__dataclass_fields__:
         np.testing.assert_array_equal(getattr(first, field), getattr(again, field))
-    assert type(again.name) is str
+    assert type(again.name) is type(again.vectors) is str
     assert type(again.num_nodes) is int
 
 
@@ -163,6 +163,27 @@ def test_measure_takes_the_median_not_the_best() -> None:
     got = timing.measure(lambda: time.sleep(next(waits)), warmup=0, repeats=3)
     assert got.median_s >= 0.03
     assert got.cpu_s < 0.02
+
+
+def test_an_edge_text_each() -> None:
+    got = make(50, 200, 4, relation_texts="each", num_queries=1)
+    assert got.relation.tolist() == list(range(200))
+    assert len(got.relation_vectors) == 200
+    assert "each" in got.name
+
+
+def test_measure_keeps_every_sample_and_times_only_the_call() -> None:
+    given: list[int] = []
+
+    def before() -> int:
+        time.sleep(0.02)
+        return 7
+
+    got = timing.measure(given.append, before=before, warmup=1, repeats=3)
+    assert given == [7] * 4
+    assert len(got.samples_s) == 3
+    assert max(got.samples_s) < 0.01
+    assert got.median_s == sorted(got.samples_s)[1]
 
 
 def test_measure_keeps_the_budget() -> None:
