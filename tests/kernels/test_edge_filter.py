@@ -134,7 +134,7 @@ def test_does_not_depend_on_tiles_or_threads(monkeypatch) -> None:
     columns = (t.source, t.target, t.key, case["node_term"], case["key_value"], rule.importance, rule.feedback)
     for count in (1, 2, 7, 9):
         got = cpu.edge_filter(
-            *(x.numpy() for x in columns), True, *rule[2:], case["margin"].numpy(), 5,
+            *(x.numpy() for x in columns), True, *rule[2:5], case["margin"].numpy(), 5,
             torch.ones(1, 1, dtype=torch.bool).numpy(), False, count,
         )  # fmt: skip
         assert_same([torch.from_numpy(x) for x in got], want)
