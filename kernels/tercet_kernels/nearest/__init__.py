@@ -21,6 +21,9 @@ SLACK = 4e-6  # float32 steps of a bound, norms that are 1 within float32, dista
 BUFFER_BYTES = 64 << 20  # of candidates, for one group of queries
 ENCODED = 1 << 16  # rows encoded at a time
 PRODUCTS = 60.0  # integer products a nanosecond
+STEPS = 4000.0  # nanoseconds to put the candidates of a query in order
+NO_CODES, ONE_STEP = np.zeros((1, 1), np.int8), np.full(1, 1.0 / cpu.ONE, np.float32)
+NOTHING, NOT_PACKED = np.zeros(0, np.bool_), np.zeros(0, np.int16)
 FEW = 2  # queries that are searched one by one when there are codes
 
 
@@ -64,14 +67,8 @@ def dense(vectors: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
     out = torch.empty(queries.shape[0], vectors.shape[0])
     if out.numel():
         ints, unit, _, _ = _rounded(queries, cpu.ONE)
-        cpu.dense(
-            vectors.numpy(),
-            unit / cpu.ONE,
-            _packed(ints),
-            queries.shape[0],
-            out.numpy(),
-            threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS),
-        )
+        parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
+        cpu.dense(vectors.numpy(), unit / cpu.ONE, _packed(ints), queries.shape[0], out.numpy(), parts)
     return out
 
 
@@ -118,10 +115,8 @@ def nearest(
     if k == 0 or queries.shape[0] == 0:
         return rows, distances
     if allowed is None or allowed_row is None:
-        allowed, allowed_row = (
-            torch.ones(1, 1, dtype=torch.bool),
-            torch.full((queries.shape[0],), -1, dtype=torch.int32),
-        )
+        allowed = torch.ones(1, 1, dtype=torch.bool)
+        allowed_row = torch.full((queries.shape[0],), -1, dtype=torch.int32)
     parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
     room = min(vectors.shape[0], 6 * k + 512)
     group = max(LANES, BUFFER_BYTES // (8 * room * parts))
@@ -147,28 +142,25 @@ def _group(
 ) -> list[int]:  # fmt: skip
     """Fill `rows` and `distances`; returns the queries whose buffers ran over."""
     count, width = queries.shape
-    longest = cpu.ONE if codes is None else codes.longest
-    ints, unit, left, norm = _rounded(queries, longest)
-    scale, error = _bounds_of(vectors, codes, unit)
-    shift = error * norm + left * (1.0 + error) + SLACK
-    if hidden is not None:
-        shift = torch.where(hidden, -torch.inf, shift)
+    ints, unit, left, norm = _rounded(queries, cpu.ONE if codes is None else codes.longest)
     few = codes is not None and count <= FEW
-    code = torch.zeros(1, 1, dtype=torch.int8) if codes is None else codes.code
+    if codes is None:
+        code, step, error = NO_CODES, ONE_STEP, np.full(1, _row_error(width), np.float32)
+    else:
+        code, step, error = codes.code.numpy(), codes.step.numpy(), codes.error.numpy()
     plain = np.zeros((count if few else 0, code.shape[1]), np.int16)
     if few:
         plain[:, :width] = ints
-    packed = np.zeros((0,), np.int16) if few else _packed(ints)
-    slack = torch.where(torch.isfinite(shift), 2.0 * shift, 0.0)
+    spread = (error, norm + left, left + SLACK)
     found = cpu.scan(
-        (vectors if codes is None else queries[:0]).numpy(), code.numpy(), codes is not None, scale.numpy(),
-        shift.numpy(), slack.numpy(), packed, plain, count, k, room, allowed.numpy(), allowed_row.numpy(), parts,
+        (vectors if codes is None else queries[:0]).numpy(), code, codes is not None, vectors.shape[0], step,
+        np.float32(unit), spread, NOTHING if hidden is None else hidden.numpy(),
+        NOT_PACKED if few else _packed(ints), plain, count, k, room, allowed.numpy(), allowed_row.numpy(), parts,
     )  # fmt: skip
-    indptr, row = cpu.gather(*found, slack.numpy(), k, threads(count, 4000.0 * count))
-    query = np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr))
-    near = torch.from_numpy(row)
-    exact = pair_distances(queries, vectors, torch.from_numpy(query), near, row_scale)
-    cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, 4000.0 * count))
+    indptr, row = cpu.gather(*found, spread, k, threads(count, STEPS * count))
+    query = torch.from_numpy(np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr)))
+    exact = pair_distances(queries, vectors, query, torch.from_numpy(row), row_scale)
+    cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, STEPS * count))
     return np.flatnonzero(found[3].any(axis=0)).tolist()
 
 
@@ -177,21 +169,8 @@ def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, 
 
     The step keeps every partial sum of products within int32: they are at most |q'| |v'|, and `longest` bounds |v'|.
     """
-    values = queries.numpy().astype(np.float64)
-    largest = float(np.abs(values).max(initial=0.0))
-    norm = float(np.sqrt((values**2).sum(axis=1)).max(initial=0.0))
-    unit = max(largest / 32767.0, max(norm, 1.0) * longest / (0.98 * 2.0**31))
-    ints = np.rint(values / unit)
-    left = float(np.sqrt(((values - ints * unit) ** 2).sum(axis=1)).max(initial=0.0))
-    return ints.astype(np.int16), unit, left * 1.000001, max(norm, 1.0) * 1.000001
-
-
-def _bounds_of(vectors: torch.Tensor, codes: Codes | None, unit: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """The factor of each row's integer products, and how far its rounded form may be from it."""
-    if codes is not None:
-        return codes.step * unit, codes.error
-    size = vectors.shape[0]
-    return torch.full((size,), unit / cpu.ONE), torch.full((size,), _row_error(vectors.shape[1]))
+    ints = np.empty(queries.shape, np.int16)
+    return ints, *cpu.round_queries(queries.numpy(), longest, ints)
 
 
 def _row_error(dimension: int) -> float:

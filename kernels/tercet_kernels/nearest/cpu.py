@@ -39,12 +39,19 @@ def select(values, size, k):
 
 
 @njit(nogil=True, cache=True)
-def tighten(rows, upper, size, slack, k, spare):
+def spread_of(row, spread):
+    """How far the product of a row's rounded form may be from its own."""
+    error, slope, least = spread
+    return np.float32(error[min(row, error.size - 1)] * slope + least)
+
+
+@njit(nogil=True, cache=True)
+def tighten(rows, upper, size, spread, k, spare):
     """The k-th largest lower bound (-inf for fewer) after dropping rows whose upper bound is below it."""
     if size < k:
         return np.float32(-np.inf), size
     for i in range(size):
-        spare[i] = upper[i] - slack[rows[i]]
+        spare[i] = upper[i] - np.float32(2.0) * spread_of(rows[i], spread)
     bound = select(spare, size, k)
     kept = 0
     for i in range(size):
@@ -72,9 +79,9 @@ def widen(vectors, codes, coded, start, stop, out):
 
 
 @njit(nogil=True, cache=True)
-def squeeze(q, near, upper, sizes, limits, bounds, slack, k, spare, overflow):
+def squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow):
     """Raise a query's bound and drop what is below it; without a gain its buffer is given up."""
-    bound, size = tighten(near[q], upper[q], sizes[q], slack, k, spare)
+    bound, size = tighten(near[q], upper[q], sizes[q], spread, k, spare)
     bounds[q] = max(bounds[q], bound)
     sizes[q] = size
     limits[q] = min(size + k + 16, near.shape[1])
@@ -85,13 +92,13 @@ def squeeze(q, near, upper, sizes, limits, bounds, slack, k, spare, overflow):
 
 @njit(nogil=True, cache=True, inline="always")
 def admit(
-    q, row, value, near, upper, sizes, limits, bounds, slack, k, spare, allowed, allowed_row, overflow,
+    q, row, value, near, upper, sizes, limits, bounds, spread, k, spare, allowed, allowed_row, overflow,
 ):  # fmt: skip
     """Take a row whose upper bound passes; the bound is raised whenever k more rows have come in."""
     mask = allowed_row[q]
     if mask < 0 or allowed[mask, row]:
         if sizes[q] == limits[q]:
-            squeeze(q, near, upper, sizes, limits, bounds, slack, k, spare, overflow)
+            squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow)
         if value >= bounds[q]:
             size = sizes[q]
             near[q, size] = row
@@ -101,8 +108,8 @@ def admit(
 
 @njit(nogil=True, cache=True)
 def scan_tiles(
-    vectors, codes, coded, scale, shift, slack, packed, queries, k, low, high, near, upper, sizes, limits, bounds,
-    spare, allowed, allowed_row, overflow,
+    vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, near, upper, sizes, limits,
+    bounds, spare, allowed, allowed_row, overflow,
 ):  # fmt: skip
     width = vectors.shape[1]
     pairs = (width + 1) // 2
@@ -115,11 +122,13 @@ def scan_tiles(
         stop = min(start + TILE, high)
         widen(vectors, codes, coded, start, stop, wide)
         for i in range(TILE):
-            scales[i] = scale[start + i] if start + i < stop else np.float32(0.0)
-            shifts[i] = shift[start + i] if start + i < stop else np.float32(-np.inf)
+            row = min(start + i, stop - 1)
+            scales[i] = step[min(row, step.size - 1)] * unit
+            out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
+            shifts[i] = np.float32(-np.inf) if out_of else spread_of(row, spread)
         for first in range(0, queries, 2 * LANES):
             two = first + LANES < queries
-            step = 2 * LANES if two else LANES
+            across = 2 * LANES if two else LANES
             block = packed.ctypes.data + first * pairs * 4
             tall = ROWS if two else ROWS_ONE
             for i in range(0, stop - start, tall):
@@ -137,15 +146,15 @@ def scan_tiles(
                         j = lowest_bit(word)
                         word &= word - 1
                         admit(
-                            first + j, start + i + r, flat[r * step + j], near, upper, sizes, limits, bounds, slack,
+                            first + j, start + i + r, flat[r * across + j], near, upper, sizes, limits, bounds, spread,
                             k, spare, allowed, allowed_row, overflow,
                         )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)
 def scan_rows(
-    codes, scale, shift, slack, query, q, k, low, high, near, upper, sizes, limits, bounds, spare, allowed, allowed_row,
-    overflow,
+    codes, step, unit, spread, hidden, query, q, k, low, high, near, upper, sizes, limits, bounds, spare, allowed,
+    allowed_row, overflow,
 ):  # fmt: skip
     """The same for one query over int8 codes, bound by reading them; their width is a multiple of 2 * LANES."""
     out = np.empty(ROW_BLOCK, np.int32)
@@ -155,41 +164,41 @@ def scan_rows(
         first = max(0, min(start, codes.shape[0] - ROW_BLOCK))
         row_products(codes.ctypes.data + first * stride, stride, query.ctypes.data, blocks, out.ctypes.data)
         for row in range(start, min(start + ROW_BLOCK, high)):
-            value = np.float32(out[row - first]) * scale[row] + shift[row]
-            if value >= bounds[q]:
+            value = np.float32(out[row - first]) * (step[row] * unit) + spread_of(row, spread)
+            if value >= bounds[q] and not (hidden.size > 0 and hidden[row]):
                 admit(
-                    q, row, value, near, upper, sizes, limits, bounds, slack, k, spare, allowed, allowed_row, overflow,
+                    q, row, value, near, upper, sizes, limits, bounds, spread, k, spare, allowed, allowed_row, overflow,
                 )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, parallel=True)
 def scan(
-    vectors, codes, coded, scale, shift, slack, packed, plain, queries, k, room, allowed, allowed_row, threads,
+    vectors, codes, coded, size, step, unit, spread, hidden, packed, plain, queries, k, room, allowed, allowed_row,
+    threads,
 ):  # fmt: skip
     """Rows of each query that can be among its k nearest, a buffer a thread; `bounds` of unused lanes is +inf."""
-    size = scale.size
     lanes = (queries + LANES - 1) // LANES * LANES
     near = np.empty((threads, queries, room), np.int32)
     upper = np.empty((threads, queries, room), np.float32)
     sizes = np.zeros((threads, queries), np.int64)
     overflow = np.zeros((threads, queries), np.bool_)
-    step = (size + threads - 1) // threads
+    share = (size + threads - 1) // threads
     for t in prange(threads):
         bounds = np.full(lanes, np.inf, np.float32)
         bounds[:queries] = -np.finfo(np.float32).max
         limits = np.full(queries, min(room, 2 * k + 16), np.int64)
         spare = np.empty(room, np.float32)
-        low, high = min(size, t * step), min(size, (t + 1) * step)
+        low, high = min(size, t * share), min(size, (t + 1) * share)
         if plain.shape[0]:
             for q in range(queries):
                 scan_rows(
-                    codes, scale, shift, slack, plain[q], q, k, low, high, near[t], upper[t], sizes[t], limits, bounds,
-                    spare, allowed, allowed_row, overflow[t],
+                    codes, step, unit, spread, hidden, plain[q], q, k, low, high, near[t], upper[t], sizes[t], limits,
+                    bounds, spare, allowed, allowed_row, overflow[t],
                 )  # fmt: skip
         else:
             scan_tiles(
-                vectors, codes, coded, scale, shift, slack, packed, queries, k, low, high, near[t], upper[t], sizes[t],
-                limits, bounds, spare, allowed, allowed_row, overflow[t],
+                vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, near[t], upper[t],
+                sizes[t], limits, bounds, spare, allowed, allowed_row, overflow[t],
             )  # fmt: skip
     return near, upper, sizes, overflow
 
@@ -233,7 +242,7 @@ def dense(vectors, scale, packed, queries, out, threads):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def gather(near, upper, sizes, overflow, slack, k, threads):
+def gather(near, upper, sizes, overflow, spread, k, threads):
     """The threads' rows of each query together, cut at the bound that all of them give; (indptr, row)."""
     parts, queries, room = near.shape
     counts = np.zeros(queries + 1, np.int64)
@@ -252,7 +261,7 @@ def gather(near, upper, sizes, overflow, slack, k, threads):
                     size += 1
             if overflow[0, q]:
                 continue
-            _, size = tighten(rows, values, size, slack, k, spare)
+            _, size = tighten(rows, values, size, spread, k, spare)
             counts[q + 1] = size
             for p in range(parts):
                 taken = min(room, max(0, size - p * room))
@@ -283,6 +292,28 @@ def cut(indptr, row, distance, out_row, out_distance, threads):
             for i in range(taken):
                 out_row[q, i] = np.int32(keys[i] & 0x7FFFFFFF)
                 out_bits[q, i] = np.int32(keys[i] >> 32)
+
+
+@njit(nogil=True, cache=True)
+def round_queries(queries, longest, ints):
+    """int16 queries with one step; (step, largest norm of what rounding left out, largest norm of a query)."""
+    largest, norm, left = 0.0, 1.0, 0.0
+    for q in range(queries.shape[0]):
+        total = 0.0
+        for d in range(queries.shape[1]):
+            value = np.float64(queries[q, d])
+            largest = max(largest, abs(value))
+            total += value * value
+        norm = max(norm, np.sqrt(total) * 1.000001)
+    unit = max(largest / 32767.0, norm * longest / (0.98 * 2.0**31))
+    for q in range(queries.shape[0]):
+        total = 0.0
+        for d in range(queries.shape[1]):
+            code = np.rint(queries[q, d] / unit)
+            ints[q, d] = np.int16(code)
+            total += (queries[q, d] - code * unit) ** 2
+        left = max(left, np.sqrt(total) * 1.000001)
+    return unit, left, norm
 
 
 @njit(nogil=True, cache=True, parallel=True)
