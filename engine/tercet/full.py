@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 from tercet.candidates import Bound, Hits, query_of, rescore
+from tercet.index.exact import ExactIndex
 from tercet.plan import Plan
 from tercet.projection import listed
 from tercet.reach import Keys, lazy_keys, least_term, reach
@@ -134,30 +135,47 @@ def _dense(
     plan: Plan, bound: list[Bound], queries: torch.Tensor, part: slice, size: int, exact: bool
 ) -> tuple[torch.Tensor, float, bool]:
     """(B, size) float32 distances of every element, +inf where no collection has it, a bound on their error, and
-    whether one collection is known to hold them all.
+    whether the collections are known to hold them all.
     """
     out: torch.Tensor | None = None
-    complete = False
-    error = 0.0
+    error = max((0.0 if exact else b.collection.index.error for b in bound), default=0.0)
+    whole = plan.max_distance is None and not any(b.collection.index.hides for b in bound)
     for b, mask in zip(bound, plan.masks(bound), strict=True):
         index = b.collection.index
+        plain = mask is None and plan.max_distance is None
+        whole &= mask is None
+        if out is None and not b.identity:
+            out = queries.new_full((queries.shape[0], size), torch.inf)
+        simple = plain and not exact and b.distinct and plan.combine == "best"
+        if simple and isinstance(index, ExactIndex) and out is not None and index.lower(queries, out, b.owner):
+            continue
         got = index.dense(queries) if exact else index.approximate(queries)
-        error = max(error, 0.0 if exact else index.error)
         if mask is not None:
             row = mask[1][part].long()
             got = got.masked_fill(~mask[0][row.clamp(min=0)] & (row >= 0)[:, None], torch.inf)
         if plan.max_distance is not None:
             got = got.masked_fill(got > plan.max_distance, torch.inf)
-        if out is None and b.identity and got.shape[1] == size:
+        if out is None and got.shape[1] == size:
             out = got
-            complete = mask is None and plan.max_distance is None and not index.hides
             continue
         if out is None:
             out = queries.new_full((queries.shape[0], size), torch.inf)
         _put(out, got, b, plan.combine)
     if out is None:
         out = queries.new_full((queries.shape[0], size), torch.inf)
-    return out, error, complete
+    return out, error, whole and _covered(plan, bound, size)
+
+
+def _covered(plan: Plan, bound: list[Bound], size: int) -> bool:
+    """Whether every element is somewhere in these collections."""
+
+    def make() -> bool:
+        held = torch.zeros(size, dtype=torch.bool, device=plan.graph.device)
+        for b in bound:
+            held[b.owner[(b.owner >= 0) & (b.owner < size)].long()] = True
+        return bool(held.all())
+
+    return plan.graph.latest(f"_covered_{size}", tuple(bound), make)
 
 
 def _put(out: torch.Tensor, got: torch.Tensor, bound: Bound, combine: str) -> None:
@@ -195,8 +213,7 @@ def _margin(plan: Plan, error: float, count: int) -> torch.Tensor:
     A term is at most the heaviest factor times the larger of the penalty and 2, the largest distance.
     """
     s = plan.scoring
-    factors = [(2.0 - w).abs() for w in (plan.graph.importance, plan.graph.edge_importance) if w.numel()]
-    heaviest = max((float(f.nan_to_num(0.0, 0.0, 0.0).max()) for f in factors), default=2.0)
+    heaviest = plan.graph.once("_heaviest", lambda: _heaviest(plan.graph.importance, plan.graph.edge_importance))
     if s.personal is not None:
         known = s.personal[torch.isfinite(s.personal)]
         pull = (1.0 - s.personal_influence * (2.0 * known - 1.0)).abs()
@@ -204,6 +221,11 @@ def _margin(plan: Plan, error: float, count: int) -> torch.Tensor:
     largest = 3.0 * heaviest * max(abs(s.penalty), 2.0) + 1.0
     margin = 2.0 * (3.0 * heaviest * (error + ROUNDOFF) + 8.0 * ROUNDOFF * largest)
     return torch.full((count,), margin, dtype=torch.float32, device=plan.graph.device)
+
+
+def _heaviest(*importance: torch.Tensor) -> float:
+    factors = [(2.0 - w).abs().nan_to_num(0.0, 0.0, 0.0) for w in importance if w.numel()]
+    return max((float(f.max()) for f in factors), default=2.0)
 
 
 def _uniform(weights: torch.Tensor) -> bool:

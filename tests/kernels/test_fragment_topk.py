@@ -89,17 +89,18 @@ def test_does_not_depend_on_the_number_of_threads(monkeypatch, either: bool) -> 
 @pytest.mark.parametrize("influence", [0.0, 0.3])
 @pytest.mark.parametrize("hits", [1, 5, 30])
 def test_lists_are_left_only_when_nothing_in_them_can_enter(influence: float, hits: int) -> None:
-    """With the floor known, an incident fragment's lists are left early; the answer and the count stay."""
+    """With the floor known, lists and relations are passed over; the answer and the count stay."""
     for seed in range(6):
         case = triplets.example(4, nodes=60, edges=500, hits=hits, seed=seed)
         importance = case["rule"].importance.clamp(0, 1)
         floor = (2.0 - float(importance.max())) * (1.0 - influence) * (1 - 1e-12)
         for known in (None, floor):
             case["rule"] = EdgeRule(importance, case["rule"].feedback.clamp(0, 1), influence, 6.5, False, known)
-            case["fragment"] = plain_fragment(case["topology"], case["hits"], True)
-            for k in (1, 3, 40, 600):
-                got = fragment_topk(**without_fragment(case), k=k, either=True)
-                assert_same(got, triplets.triplet_topk(**case, k=k))
+            for either in (False, True):
+                case["fragment"] = plain_fragment(case["topology"], case["hits"], either)
+                for k in (1, 3, 40, 600):
+                    got = fragment_topk(**without_fragment(case), k=k, either=either)
+                    assert_same(got, triplets.triplet_topk(**case, k=k))
 
 
 def test_a_hub_is_not_read_when_enough_edges_join_hits() -> None:

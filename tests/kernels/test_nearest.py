@@ -155,3 +155,18 @@ def test_dense_distances_are_within_their_error(rows, queries):
         exact = 1.0 - example["queries"].double() @ example["vectors"].double().T
         assert got.shape == (queries, rows)
         assert float((got.double() - exact).abs().max()) <= dense_error(dimension)
+
+
+def test_dense_distances_by_owner():
+    example = reference.example(5, 300, 20, seed=1)
+    owner = torch.randperm(400, generator=torch.Generator().manual_seed(2))[:300].int()
+    owner[7], owner[9] = -1, 400
+    before = torch.full((5, 400), 0.5)
+    before[:, :50] = torch.inf
+    got = dense(**example, out=before.clone(), owner=owner)
+    plain = dense(**example)
+    wanted = before.clone()
+    for row in range(300):
+        if 0 <= owner[row] < 400:
+            wanted[:, owner[row]] = torch.minimum(wanted[:, owner[row]], plain[:, row])
+    assert torch.equal(got, wanted)

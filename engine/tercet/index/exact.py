@@ -135,6 +135,17 @@ class ExactIndex:
             torch.sub(1.0, tile, out=out[:, part])
         return out
 
+    def lower(self, queries: torch.Tensor, out: torch.Tensor, owner: torch.Tensor) -> bool:
+        """Enter approximate distances in the columns of the rows' owners, where smaller; False where that isn't built.
+
+        Args:
+            out: (B, N) float32; owner: (V,) int32, none twice.
+        """
+        if queries.device.type != "cpu" or self.scale is not None or self.hides:
+            return False
+        dense(self.vectors, queries, out, owner)
+        return True
+
     def dense(self, queries: torch.Tensor) -> torch.Tensor:
         """(B, V) float32 exact distances; +inf for hidden rows."""
         out = torch.empty(queries.shape[0], self.size, device=queries.device)

@@ -43,11 +43,11 @@ def fragment_topk(
     weights = (*arrays(rule.importance, rule.feedback), float(rule.influence), float(rule.penalty), rule.cliff)
     given = (ends, arrays(*hits), arrays(*relations), weights)
     out = (topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS))
+    floor = -1.0 if rule.floor is None else float(rule.floor)
     if either:
         full = arrays(topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge)
-        floor = -1.0 if rule.floor is None else float(rule.floor)
         nearest = float(missing.min()) if missing.shape[0] else 0.0
         cpu.incident_topk(lists, full, *given, floor, missing.numpy(), nearest, *out)
     else:
-        cpu.induced_topk(lists, *given, missing.numpy(), *out)
+        cpu.induced_topk(lists, *given, floor, missing.numpy(), *out)
     return top

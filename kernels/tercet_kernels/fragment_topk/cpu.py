@@ -11,19 +11,32 @@ from tercet_kernels.heap.cpu import pad, push, unheap
 @njit(nogil=True, cache=True)
 def offer(
     e, source, target, key, slot_of, relation_slot, term, missing, r_distance, importance, feedback,
-    influence, penalty, cliff, scores, edges, slots, size,
+    influence, penalty, cliff, scores, edges, slots, size, least,
 ):  # fmt: skip
+    """Score an edge and offer it to the heap; `least` is what its relation adds at least."""
     s, d = slot_of[source[e]], slot_of[target[e]]
     a = term[s] if s >= 0 else missing[source[e]]
     b = term[d] if d >= 0 else missing[target[e]]
+    if size == scores.size and (a + b) + least > scores[0]:
+        return size
     r = relation_slot[key[e]] if key[e] >= 0 else np.int32(-1)
     raw = np.float64(r_distance[r]) if r >= 0 else np.inf
     c = effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff)
     return push(scores, edges, slots, size, (a + b) + c, e, s, d, r)
 
 
+@njit(nogil=True, cache=True)
+def enter(low, high, key, distance, slot_of, penalty, floor):
+    """Note the slots of a query's relation keys; returns what a relation adds at least (-inf: not known)."""
+    least = penalty
+    for u in range(low, high):
+        slot_of[key[u]] = u
+        least = min(least, np.float64(distance[u]))
+    return least * floor if floor >= 0.0 else -np.inf
+
+
 @njit(nogil=True, cache=True, parallel=True)
-def induced_topk(lists, ends, hits, relations, rule, missing, num_keys, top, threads):
+def induced_topk(lists, ends, hits, relations, rule, floor, missing, num_keys, top, threads):
     """The best edges with both ends among a query's hits, from oriented lists."""
     source, target, key = ends
     o_indptr, o_edge, o_other = lists
@@ -38,8 +51,7 @@ def induced_topk(lists, ends, hits, relations, rule, missing, num_keys, top, thr
         for q in range(t, queries, threads):
             low, high = indptr[q], indptr[q + 1]
             stamp(node, low, high, slot_of)
-            for u in range(r_indptr[q], r_indptr[q + 1]):
-                relation_slot[r_key[u]] = u
+            least = enter(r_indptr[q], r_indptr[q + 1], r_key, r_distance, relation_slot, penalty, floor)
             scores, edges, slots = top_score[q], top_edge[q], top_slot[q]
             size = 0
             count = 0
@@ -53,6 +65,7 @@ def induced_topk(lists, ends, hits, relations, rule, missing, num_keys, top, thr
                         size = offer(
                             o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                            least,
                         )  # fmt: skip
             available[q] = count
             unheap(scores, edges, slots, size)
@@ -84,11 +97,7 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
         for q in range(t, queries, threads):
             low, high = indptr[q], indptr[q + 1]
             stamp(node, low, high, slot_of)
-            least = penalty
-            for u in range(r_indptr[q], r_indptr[q + 1]):
-                relation_slot[r_key[u]] = u
-                least = min(least, np.float64(r_distance[u]))
-            least = least * floor if floor >= 0.0 else -np.inf
+            least = enter(r_indptr[q], r_indptr[q + 1], r_key, r_distance, relation_slot, penalty, floor)
             scores, edges, slots = top_score[q], top_edge[q], top_slot[q]
             size = 0
             count = 0
@@ -102,6 +111,7 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
                         size = offer(
                             o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                            least,
                         )  # fmt: skip
                 inside += 1
             order = np.argsort(term[low:inside])
@@ -116,6 +126,7 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
                         size = offer(
                             out_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                            least,
                         )  # fmt: skip
                 for j in range(in_indptr[u], in_indptr[u + 1]):
                     w = source[in_edge[j]]
@@ -123,6 +134,7 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
                         size = offer(
                             in_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
+                            least,
                         )  # fmt: skip
             available[q] = count
             unheap(scores, edges, slots, size)

@@ -54,21 +54,33 @@ def dense_error(dimension: int) -> float:
     return _row_error(dimension) + 0.52 * dimension**0.5 * (1.02 / 65536.0) + SLACK
 
 
-def dense(vectors: torch.Tensor, queries: torch.Tensor) -> torch.Tensor:
+def dense(
+    vectors: torch.Tensor,
+    queries: torch.Tensor,
+    out: torch.Tensor | None = None,
+    owner: torch.Tensor | None = None,
+) -> torch.Tensor:
     """(B, V) float32 distances within `dense_error` of the exact ones, from int16 products.
 
     Args:
         vectors: (V, D) float32, unit norm (or zero), on the CPU.
         queries: (B, D) float32, norm at most 1.
+        out: (B, N) float32, with `owner` (V,) int32, no owner twice: a row's distance is entered in its owner's column
+            if it is smaller than what is there; owners outside [0, N) are passed over.
     """
     device = torch.device("cpu")
     check("vectors", vectors, (None, None), torch.float32, device)
     check("queries", queries, (None, vectors.shape[1]), torch.float32, device)
-    out = torch.empty(queries.shape[0], vectors.shape[0])
-    if out.numel():
+    if out is None or owner is None:
+        out, owner = torch.empty(queries.shape[0], vectors.shape[0]), torch.zeros(0, dtype=torch.int32)
+    else:
+        check("out", out, (queries.shape[0], None), torch.float32, device)
+        check("owner", owner, (vectors.shape[0],), torch.int32, device)
+    if queries.shape[0] and vectors.shape[0]:
         ints, unit, _, _ = _rounded(queries, cpu.ONE)
         parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
-        cpu.dense(vectors.numpy(), unit / cpu.ONE, _packed(ints), queries.shape[0], out.numpy(), parts)
+        packed = _packed(ints)
+        cpu.dense(vectors.numpy(), unit / cpu.ONE, packed, queries.shape[0], owner.numpy(), out.numpy(), parts)
     return out
 
 

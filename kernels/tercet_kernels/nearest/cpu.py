@@ -204,8 +204,8 @@ def scan(
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def dense(vectors, scale, packed, queries, out, threads):
-    """1 - product of every row and query, transposed a tile at a time."""
+def dense(vectors, scale, packed, queries, owner, out, threads):
+    """1 - product of every row and query, transposed a tile at a time; rows with an owner lower what it has."""
     size, width = vectors.shape
     pairs = (width + 1) // 2
     lanes = (queries + LANES - 1) // LANES * LANES
@@ -237,8 +237,15 @@ def dense(vectors, scale, packed, queries, out, threads):
                         tile_one(*args)
                 flat = block.reshape(-1)
                 for j in range(min(across, queries - first)):
+                    line = out[first + j]
+                    if owner.size == 0:
+                        for i in range(stop - start):
+                            line[start + i] = flat[i * across + j]
+                        continue
                     for i in range(stop - start):
-                        out[first + j, start + i] = flat[i * across + j]
+                        at = owner[start + i]
+                        if 0 <= at < line.size:
+                            line[at] = min(line[at], flat[i * across + j])
 
 
 @njit(nogil=True, cache=True, parallel=True)
