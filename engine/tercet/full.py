@@ -109,6 +109,10 @@ def _keys(plan: Plan, keyed: torch.Tensor | None, lazy: KeyVectors | None, count
     uniform = graph.once("_uniform", lambda: _uniform(graph.edge_importance) and _uniform(graph.edge_feedback))
     if not uniform or not graph.num_edges:
         return Keys(keyed.contiguous(), None, rule, least_term(rule, keyed, count))
+    if s.influence == 0:
+        filled = keyed.masked_fill_(~torch.isfinite(keyed), s.penalty)
+        keyed = filled.mul_(2.0 - float(graph.edge_importance[0]))
+        return Keys(keyed, None, None, keyed.amin(dim=1))
     keyed = effective(
         keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
         penalty=s.penalty, cliff=s.cliff,
