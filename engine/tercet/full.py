@@ -68,16 +68,18 @@ def _part(
     exact = (s.cliff and (s.influence > 0 or s.personal is not None)) or plan.max_distance is not None
     lazy = lazy_keys(plan, chosen) if nodes is None and not exact else None
     keyed: torch.Tensor | None = None
+    known = False  # whether every key has a distance
     if nodes is None or relations is None:
         distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
         error = max([error, *(0.0 if exact else b.collection.index.error for b in plan.relation_bound)])
         if lazy is None:
-            keyed = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact)[0]
+            keyed, _, known = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact, spare=1)
     else:
         distance, keyed = _scatter(nodes, part, graph.num_nodes), _scatter(relations, part, len(graph.keys) + 1)
         error, complete = 0.0, False
     matched = torch.ones(1, 1, dtype=torch.bool, device=chosen.device) if complete else torch.isfinite(distance)
-    any_key = matched.new_ones(count) if keyed is None else torch.isfinite(keyed).any(dim=1)
+    some = keyed is None or (known and keyed.shape[1] > 1)
+    any_key = matched.new_ones(count) if some or keyed is None else torch.isfinite(keyed).any(dim=1)
     touched = (matched.any(dim=1) | any_key) & (graph.num_nodes > 0)
     value = _node_terms(plan, distance, complete)
     closed = plan.projection == "induced" and not complete
@@ -87,7 +89,7 @@ def _part(
         row = plan.allowed_row[part].long()
         value = value.masked_fill(~plan.allowed[row.clamp(min=0)] & (row >= 0)[:, None], torch.inf)
         closed = True
-    keys = _keys(plan, keyed, lazy, count)
+    keys = _keys(plan, keyed, known, lazy, count)
     margin = _margin(plan, error, count)
     either = matched.expand(value.shape).contiguous() if plan.projection == "incident" else None
 
@@ -101,7 +103,7 @@ def _part(
     return Found(indptr, edge, node_hits, key_hits, available, touched, read)
 
 
-def _keys(plan: Plan, keyed: torch.Tensor | None, lazy: KeyVectors | None, count: int) -> Keys:
+def _keys(plan: Plan, keyed: torch.Tensor | None, known: bool, lazy: KeyVectors | None, count: int) -> Keys:
     """What relations add: terms where all edges weigh the same, else raw distances and the weights."""
     graph, s, rule = plan.graph, plan.scoring, edge_rule(plan)
     if keyed is None:
@@ -110,8 +112,11 @@ def _keys(plan: Plan, keyed: torch.Tensor | None, lazy: KeyVectors | None, count
     if not uniform or not graph.num_edges:
         return Keys(keyed.contiguous(), None, rule, least_term(rule, keyed, count))
     if s.influence == 0:
-        filled = keyed.masked_fill_(~torch.isfinite(keyed), s.penalty)
-        keyed = filled.mul_(2.0 - float(graph.edge_importance[0]))
+        if known:
+            keyed[:, -1] = s.penalty
+        else:
+            keyed.masked_fill_(~torch.isfinite(keyed), s.penalty)
+        keyed.mul_(2.0 - float(graph.edge_importance[0]))
         return Keys(keyed, None, None, keyed.amin(dim=1))
     keyed = effective(
         keyed.double(), float(graph.edge_importance[0]), float(graph.edge_feedback[0]), influence=s.influence,
@@ -136,10 +141,10 @@ def _node_terms(
 
 
 def _dense(
-    plan: Plan, bound: list[Bound], queries: torch.Tensor, part: slice, size: int, exact: bool
+    plan: Plan, bound: list[Bound], queries: torch.Tensor, part: slice, size: int, exact: bool, spare: int = 0
 ) -> tuple[torch.Tensor, float, bool]:
     """(B, size) float32 distances of every element, +inf where no collection has it, a bound on their error, and
-    whether the collections are known to hold them all.
+    whether the collections are known to hold them all (but the last `spare`, which nothing owns).
     """
     out: torch.Tensor | None = None
     error = max((0.0 if exact else b.collection.index.error for b in bound), default=0.0)
@@ -167,7 +172,7 @@ def _dense(
         _put(out, got, b, plan.combine)
     if out is None:
         out = queries.new_full((queries.shape[0], size), torch.inf)
-    return out, error, whole and _covered(plan, bound, size)
+    return out, error, whole and _covered(plan, bound, size - spare)
 
 
 def _covered(plan: Plan, bound: list[Bound], size: int) -> bool:
