@@ -108,8 +108,8 @@ def admit(
 
 @njit(nogil=True, cache=True)
 def scan_tiles(
-    vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, near, upper, sizes, limits,
-    bounds, spare, allowed, allowed_row, overflow,
+    vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, ahead, behind, near, upper, sizes,
+    limits, bounds, spare, allowed, allowed_row, overflow,
 ):  # fmt: skip
     width = vectors.shape[1]
     pairs = (width + 1) // 2
@@ -126,7 +126,7 @@ def scan_tiles(
             scales[i] = step[min(row, step.size - 1)] * unit
             out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
             shifts[i] = np.float32(-np.inf) if out_of else spread_of(row, spread)
-        for first in range(0, queries, 2 * LANES):
+        for first in range(ahead, behind, 2 * LANES):
             two = first + LANES < queries
             across = 2 * LANES if two else LANES
             block = packed.ctypes.data + first * pairs * 4
@@ -176,29 +176,40 @@ def scan(
     vectors, codes, coded, size, step, unit, spread, hidden, packed, plain, queries, k, room, allowed, allowed_row,
     threads,
 ):  # fmt: skip
-    """Rows of each query that can be among its k nearest, a buffer a thread; `bounds` of unused lanes is +inf."""
+    """Rows of each query that can be among its k nearest.
+
+    Many queries are shared out among the threads, few of them share out the rows and have a buffer a thread: every
+    buffer finds its own bound, which costs as much for a part of the rows as for all of them.
+    """
     lanes = (queries + LANES - 1) // LANES * LANES
-    near = np.empty((threads, queries, room), np.int32)
-    upper = np.empty((threads, queries, room), np.float32)
-    sizes = np.zeros((threads, queries), np.int64)
-    overflow = np.zeros((threads, queries), np.bool_)
-    share = (size + threads - 1) // threads
+    blocks = (queries + 2 * LANES - 1) // (2 * LANES)
+    by_query = plain.shape[0] == 0 and blocks >= 2 * threads
+    parts = 1 if by_query else threads
+    near = np.empty((parts, queries, room), np.int32)
+    upper = np.empty((parts, queries, room), np.float32)
+    sizes = np.zeros((parts, queries), np.int64)
+    overflow = np.zeros((parts, queries), np.bool_)
+    share = (size + parts - 1) // parts
     for t in prange(threads):
+        at = np.int64(t)
+        part = np.int64(0) if by_query else at
         bounds = np.full(lanes, np.inf, np.float32)
         bounds[:queries] = -np.finfo(np.float32).max
         limits = np.full(queries, min(room, 2 * k + 16), np.int64)
         spare = np.empty(room, np.float32)
-        low, high = min(size, t * share), min(size, (t + 1) * share)
+        low, high = min(size, part * share), min(size, (part + 1) * share)
         if plain.shape[0]:
             for q in range(queries):
                 scan_rows(
-                    codes, step, unit, spread, hidden, plain[q], q, k, low, high, near[t], upper[t], sizes[t], limits,
-                    bounds, spare, allowed, allowed_row, overflow[t],
+                    codes, step, unit, spread, hidden, plain[q], q, k, low, high, near[part], upper[part], sizes[part],
+                    limits, bounds, spare, allowed, allowed_row, overflow[part],
                 )  # fmt: skip
         else:
+            ahead = at * blocks // threads * 2 * LANES if by_query else 0
+            behind = min(queries, (at + 1) * blocks // threads * 2 * LANES) if by_query else queries
             scan_tiles(
-                vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, near[t], upper[t],
-                sizes[t], limits, bounds, spare, allowed, allowed_row, overflow[t],
+                vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, ahead, behind,
+                near[part], upper[part], sizes[part], limits, bounds, spare, allowed, allowed_row, overflow[part],
             )  # fmt: skip
     return near, upper, sizes, overflow
 
