@@ -10,6 +10,7 @@ from tercet.plan import Plan
 from tercet.projection import listed
 from tercet.reach import Keys, lazy_keys, least_term, reach
 from tercet.terms import edge_rule, node_terms
+from tercet_kernels._arena import arena
 from tercet_kernels.edge_prune import KeyVectors
 from tercet_kernels.effective import effective
 
@@ -49,9 +50,11 @@ def full_fragment(
     table = 4 * (plan.graph.num_nodes + len(plan.graph.keys) + 1)
     step = max(1, min(queries.shape[0], TABLE_BYTES // max(table, 1)))
     parts = []
-    for start in range(0, queries.shape[0], step):
-        part = slice(start, start + step)
-        parts.append(_part(plan, queries, part, nodes, relations, k))
+    shape = (min(step, queries.shape[0]), plan.graph.num_nodes)
+    with arena.lend("full", shape, torch.float32, queries.device) as room:  # new memory costs a tenth of filling it
+        for start in range(0, queries.shape[0], step):
+            part = slice(start, start + step)
+            parts.append(_part(plan, queries, part, nodes, relations, k, room))
     return _concat(parts, queries)
 
 
@@ -62,6 +65,7 @@ def _part(
     nodes: Hits | None,
     relations: Hits | None,
     k: int,
+    room: torch.Tensor,
 ) -> Found:
     chosen = queries[part]
     count, s, graph = chosen.shape[0], plan.scoring, plan.graph
@@ -70,7 +74,7 @@ def _part(
     keyed: torch.Tensor | None = None
     known = False  # whether every key has a distance
     if nodes is None or relations is None:
-        distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact)
+        distance, error, complete = _dense(plan, plan.node_bound, chosen, part, graph.num_nodes, exact, room=room)
         error = max([error, *(0.0 if exact else b.collection.index.error for b in plan.relation_bound)])
         if lazy is None:
             keyed, _, known = _dense(plan, plan.relation_bound, chosen, part, len(graph.keys) + 1, exact, spare=1)
@@ -141,7 +145,14 @@ def _node_terms(
 
 
 def _dense(
-    plan: Plan, bound: list[Bound], queries: torch.Tensor, part: slice, size: int, exact: bool, spare: int = 0
+    plan: Plan,
+    bound: list[Bound],
+    queries: torch.Tensor,
+    part: slice,
+    size: int,
+    exact: bool,
+    spare: int = 0,
+    room: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, float, bool]:
     """(B, size) float32 distances of every element, +inf where no collection has it, a bound on their error, and
     whether the collections are known to hold them all (but the last `spare`, which nothing owns).
@@ -153,11 +164,17 @@ def _dense(
         index = b.collection.index
         plain = mask is None and plan.max_distance is None
         whole &= mask is None
-        if out is None and not b.identity:
-            out = queries.new_full((queries.shape[0], size), torch.inf)
         simple = plain and not exact and b.distinct and plan.combine == "best"
-        if simple and isinstance(index, ExactIndex) and out is not None and index.lower(queries, out, b.owner):
+        first = out is None and b.identity and b.collection.size == size
+        if out is None and (simple or not b.identity):
+            out = queries.new_empty((queries.shape[0], size)) if room is None else room[: queries.shape[0]]
+            if not first:
+                out.fill_(torch.inf)
+        owner = None if first else b.owner
+        if simple and isinstance(index, ExactIndex) and out is not None and index.enter(queries, out, owner):
             continue
+        if first:
+            out = None
         got = index.dense(queries) if exact else index.approximate(queries)
         if mask is not None:
             row = mask[1][part].long()

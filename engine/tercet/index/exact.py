@@ -135,11 +135,11 @@ class ExactIndex:
             torch.sub(1.0, tile, out=out[:, part])
         return out
 
-    def lower(self, queries: torch.Tensor, out: torch.Tensor, owner: torch.Tensor) -> bool:
+    def enter(self, queries: torch.Tensor, out: torch.Tensor, owner: torch.Tensor | None) -> bool:
         """Enter approximate distances in the columns of the rows' owners, where smaller; False where that isn't built.
 
         Args:
-            out: (B, N) float32; owner: (V,) int32, none twice.
+            out: (B, N) float32; owner: (V,) int32, none twice; None: the columns are the rows, whatever is there.
         """
         if queries.device.type != "cpu" or self.scale is not None or self.hides:
             return False

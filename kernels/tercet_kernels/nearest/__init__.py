@@ -65,14 +65,17 @@ def dense(
     Args:
         vectors: (V, D) float32, unit norm (or zero), on the CPU.
         queries: (B, D) float32, norm at most 1.
-        out: (B, N) float32, with `owner` (V,) int32, no owner twice: a row's distance is entered in its owner's column
-            if it is smaller than what is there; owners outside [0, N) are passed over.
+        out: where to write them, contiguous. With `owner` (V,) int32, no owner twice, it is (B, N): a row's distance is
+            entered in its owner's column if it is smaller than what is there; owners outside [0, N) are passed over.
     """
     device = torch.device("cpu")
     check("vectors", vectors, (None, None), torch.float32, device)
     check("queries", queries, (None, vectors.shape[1]), torch.float32, device)
-    if out is None or owner is None:
-        out, owner = torch.empty(queries.shape[0], vectors.shape[0]), torch.zeros(0, dtype=torch.int32)
+    if out is None:
+        out = torch.empty(queries.shape[0], vectors.shape[0])
+    if owner is None:
+        owner = torch.zeros(0, dtype=torch.int32)
+        check("out", out, (queries.shape[0], vectors.shape[0]), torch.float32, device)
     else:
         check("out", out, (queries.shape[0], None), torch.float32, device)
         check("owner", owner, (vectors.shape[0],), torch.int32, device)
