@@ -139,7 +139,7 @@ def scene(topology: Topology, kind: str, queries: int, candidates: int, relation
     )  # fmt: skip
     half = torch.full((topology.source.shape[0],), 0.5, dtype=torch.float64)
     missing = torch.full((topology.num_nodes,), FACTOR * PENALTY, dtype=torch.float64)
-    return Scene(topology, hits, found, missing, EdgeRule(half, half, 0.0, PENALTY, False))
+    return Scene(topology, hits, found, missing, EdgeRule(half, half, 0.0, PENALTY, False, 1.5))
 
 
 def draw(rng: np.random.Generator, topology: Topology, kind: str, count: int) -> NDArray[np.int64]:

@@ -60,8 +60,12 @@ def induced_topk(lists, ends, hits, relations, rule, floor, missing, num_keys, t
                 if u >= nodes:
                     break
                 for j in range(o_indptr[u], o_indptr[u + 1]):
-                    if slot_of[o_other[j]] >= 0:
+                    other = slot_of[o_other[j]]
+                    if other >= 0:
                         count += 1
+                        # most edges end here, before anything of their own is read
+                        if size == scores.size and (term[slot] + term[other]) + least > scores[0]:
+                            continue
                         size = offer(
                             o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
@@ -106,8 +110,11 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
                 u = node[inside]
                 count += out_indptr[u + 1] - out_indptr[u] + in_indptr[u + 1] - in_indptr[u]
                 for j in range(o_indptr[u], o_indptr[u + 1]):
-                    if slot_of[o_other[j]] >= 0:
+                    other = slot_of[o_other[j]]
+                    if other >= 0:
                         count -= 1  # it is in two lists, a self-loop in both of its node
+                        if size == scores.size and (term[inside] + term[other]) + least > scores[0]:
+                            continue
                         size = offer(
                             o_edge[j], source, target, key, slot_of, relation_slot, term, missing, r_distance,
                             importance, feedback, influence, penalty, cliff, scores, edges, slots, size,
