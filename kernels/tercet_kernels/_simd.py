@@ -7,11 +7,12 @@ follow the processor: 512 bits with AVX-512BW, 256 with AVX2, else 128; off x86 
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
-FEATURES = frozenset(f[1:] for f in get_host_cpu_features().split(",") if f.startswith("+"))
+_asked = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES  # what Numba compiles for
+FEATURES = frozenset(f[1:] for f in _asked.split(",") if f.startswith("+"))
 X86 = "sse2" in FEATURES
 LANES = 16 if "avx512bw" in FEATURES else 8 if "avx2" in FEATURES else 4  # int32 sums in a vector
 MADD = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[LANES]
