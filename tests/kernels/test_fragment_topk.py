@@ -125,6 +125,46 @@ def test_a_hub_is_not_read_when_enough_edges_join_hits() -> None:
     assert int(top.available[0]) == len(source)
 
 
+@BOTH_AND_EITHER
+def test_weights_are_not_read_of_an_edge_whose_relation_adds_too_much(either: bool) -> None:
+    """Reading the weights of the unmatched edges would take their nan into a score."""
+    nodes, near = 12, 4
+    source, target = list(range(nodes)), [(n + 1) % nodes for n in range(nodes)]
+    keys = [0 if e < near else 1 for e in range(nodes)]
+    topology = make_topology(*(torch.tensor(x, dtype=torch.int32) for x in (source, target, keys)), nodes, 2)
+    importance = torch.full((nodes,), 0.5, dtype=torch.float64)
+    importance[near:] = torch.nan
+    case = {
+        "topology": topology,
+        "hits": NodeHits(torch.tensor([0, nodes]), torch.arange(nodes).int(), torch.full((nodes,), 0.1).double()),
+        "missing": torch.full((nodes,), 9.75, dtype=torch.float64),
+        "relations": RelationHits(torch.tensor([0, 1]), torch.zeros(1).int(), torch.tensor([0.25])),
+        "rule": EdgeRule(importance, importance, 0.0, 6.5, False, 1.5),
+    }
+    top = fragment_topk(**case, k=near, either=either)
+    assert top.edge[0].tolist() == list(range(near))
+    assert not top.score.isnan().any()
+    assert int(top.available[0]) == nodes
+
+
+@pytest.mark.parametrize("queries", [0, 1, 63, 64, 65, 200])
+@BOTH_AND_EITHER
+def test_any_number_of_queries_with_hubs_loops_and_hits_beyond_the_graph(queries: int, either: bool) -> None:
+    """Query q has q + 1 hits, up to 43, so that what is fetched ahead of time begins and ends anywhere."""
+    case = triplets.example(queries, nodes=40, edges=0, hits=43, seed=queries)
+    g = torch.Generator().manual_seed(queries)
+    source, target = (torch.randint(0, 40, (300,), generator=g, dtype=torch.int32) for _ in range(2))
+    source[:120], target[120:140] = 0, source[120:140]  # a hub, with parallel edges; self-loops
+    weights = [torch.rand(300, generator=g, dtype=torch.float64) for _ in range(2)]
+    case["topology"] = make_topology(source, target, (torch.arange(300) % 7 - 1).int(), 40, 6)
+    case["rule"] = EdgeRule(*weights, 0.0, 6.5, False, 1.0)
+    used = torch.arange(43).tile(queries) <= torch.arange(queries).repeat_interleave(43)
+    indptr = torch.cat([torch.zeros(1), used.reshape(queries, 43).sum(1).cumsum(0)]).long()
+    case["hits"] = NodeHits(indptr, case["hits"].node[used], case["hits"].term[used])
+    case["fragment"] = plain_fragment(case["topology"], case["hits"], either)
+    assert_same(fragment_topk(**without_fragment(case), k=10, either=either), triplets.triplet_topk(**case, k=10))
+
+
 def test_refuses_what_its_stages_refuse(device: str) -> None:
     case = without_fragment(triplets.example(device=device))
     for group, field in (("hits", "node"), ("relations", "key"), ("rule", "importance")):

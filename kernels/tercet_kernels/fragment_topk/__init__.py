@@ -49,5 +49,5 @@ def fragment_topk(
         nearest = float(missing.min()) if missing.shape[0] else 0.0
         cpu.incident_topk(lists, full, *given, floor, missing.numpy(), nearest, *out)
     else:
-        cpu.induced_topk(lists, *given, floor, missing.numpy(), *out)
+        cpu.induced_topk(lists, *given, floor, *out)
     return top
