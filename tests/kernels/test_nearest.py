@@ -170,3 +170,18 @@ def test_dense_distances_by_owner():
         if 0 <= owner[row] < 400:
             wanted[:, owner[row]] = torch.minimum(wanted[:, owner[row]], plain[:, row])
     assert torch.equal(got, wanted)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 24, 384, 4096])
+@pytest.mark.parametrize("spike", [0.0, 0.5, 0.99, 0.999999])
+def test_the_error_of_dense_distances_covers_what_rounding_can_do(dimension, spike):
+    """A query along an axis has the largest step, so its other elements lose most."""
+    rest = torch.nn.functional.normalize(torch.rand(1, dimension, generator=torch.Generator().manual_seed(1)), dim=1)
+    query = rest * (1 - spike**2) ** 0.5
+    query[0, 0] = max(spike, float(query[0, 0]))
+    query = torch.nn.functional.normalize(query, dim=1)
+    ints = np.empty(query.shape, np.int16)
+    unit, left, norm = cpu.round_queries(query.numpy(), cpu.ONE, ints)
+    row = op._row_error(dimension)
+    assert 0.5 * dimension**0.5 * unit >= left / 1.000001
+    assert row * norm + 0.5 * dimension**0.5 * unit * (1 + row) <= dense_error(dimension)

@@ -50,8 +50,12 @@ def encode(vectors: torch.Tensor, scale: torch.Tensor | None = None) -> Codes:
 
 
 def dense_error(dimension: int) -> float:
-    """How far `dense` can be from exact distances, for D elements."""
-    return _row_error(dimension) + 0.52 * dimension**0.5 * (1.02 / 65536.0) + SLACK
+    """How far `dense` can be from exact distances, for D elements.
+
+    The step of a query is largest, 1 / 32767, where one of its elements is 1.
+    """
+    row = _row_error(dimension)
+    return row + 0.5 * dimension**0.5 / 32767.0 * (1.0 + row) + SLACK
 
 
 def dense(
