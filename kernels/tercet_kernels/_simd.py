@@ -191,3 +191,17 @@ def lowest_bit(_: Any, word: Any) -> Any:
         return b.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), generate
+
+
+@intrinsic
+def prefetch(_: Any, address: Any) -> Any:
+    """Fetch the line at an address (intp) for reading; any address will do."""
+
+    def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
+        place, name = I8.as_pointer(), "llvm.prefetch.p0i8"
+        kind = ir.FunctionType(ir.VoidType(), [place, I32, I32, I32])
+        function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+        b.call(function, [b.inttoptr(args[0], place), *(ir.Constant(I32, n) for n in (0, 3, 1))])  # read, keep, data
+        return ir.Constant(I32, 0)
+
+    return types.int32(types.intp), generate

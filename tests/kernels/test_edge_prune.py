@@ -125,6 +125,13 @@ def test_nodes_that_are_out_and_too_few_edges():
     assert compare(example, ends, 399).open.all()  # fewer edges are left than k: nothing bounds the walk
 
 
+def test_a_graph_without_nodes_is_left_open():
+    topology, ends = topology_of([], [], [], 0, 1)
+    got = edge_prune(topology, ends, torch.zeros(2, 0), torch.zeros(2, 2), torch.zeros(2), None, torch.zeros(2), 3)
+    assert got.open.tolist() == [True, True]
+    assert got.indptr.tolist() == [0, 0, 0]
+
+
 def test_gives_up_what_would_read_too_much():
     example, ends = drawn(5, nodes=3000, edges=30_000)
     example["node_term"] = 1.0 + 0.01 * example["node_term"]

@@ -26,7 +26,7 @@ class ExactIndex:
     The nearest rows come by (distance, row). Distances are those of `pair_distances`, so they are the same bits for a
     query alone and in any batch; products only propose. A cut is certified: a row left out has an approximate distance
     so large that its exact one can't be within the cut. On the CPU `tercet_kernels.nearest` does that in one pass; on
-    other devices a matrix product takes some rows more than asked for, and a query whose margin can't prove the cut is
+    CUDA a matrix product takes some rows more than asked for, and a query whose margin can't prove the cut is
     searched again with more.
     """
 
@@ -60,9 +60,9 @@ class ExactIndex:
             return dense_error(self.dimension)
         unit = UNIT_ROUNDOFF[torch.get_float32_matmul_precision()]
         product = 1.05 * (self.dimension + 4) * unit
-        if not self.vectors.is_cuda or self.scale is None:
+        if self.vectors.device.type == "cpu" or self.scale is None:
             return product
-        from tercet.index.cuda_search import split_error  # it searches this index's rows with FAISS too
+        from tercet.index.cuda_search import split_error
 
         return max(product, split_error(self.dimension))
 
@@ -94,13 +94,17 @@ class ExactIndex:
                 self.vectors, queries, k, scale=self.scale, hidden=self.hidden, allowed=allowed,
                 allowed_row=allowed_row, codes=self.codes if few else None,
             )  # fmt: skip
+        from tercet.index import cuda_search  # it searches this index's rows with FAISS too
+
         rows = queries.new_full((queries.shape[0], k), -1, dtype=torch.int32)
         distances = queries.new_full((queries.shape[0], k), torch.inf)
         open_ = torch.arange(queries.shape[0], device=queries.device)
         take = min(k + SLACK + k // 8, self.size)
         while open_.shape[0] and k:
             row_of = None if allowed_row is None else allowed_row[open_]
-            near, approximate = self._propose(queries[open_], take, allowed, row_of)
+            near, approximate = cuda_search.propose(
+                self.vectors, queries[open_], take, self.scale, self.hidden, allowed, row_of
+            )
             exact = self._exact(queries[open_], near)
             # rows ascend by (distance, row): sort by row first, then stably by distance
             by_row = torch.where(near < 0, torch.iinfo(torch.int32).max, near).sort(dim=1)
@@ -170,29 +174,6 @@ class ExactIndex:
             if self.hidden is not None:
                 product.masked_fill_(self.hidden[part], -torch.inf)
             yield part, product
-
-    def _propose(
-        self, queries: torch.Tensor, take: int, allowed: torch.Tensor | None, allowed_row: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The `take` rows of smallest approximate distance, ascending; -1 and +inf where there are fewer."""
-        if self.vectors.is_cuda:
-            from tercet.index import cuda_search
-
-            return cuda_search.propose(self.vectors, queries, take, self.scale, self.hidden, allowed, allowed_row)
-        best: tuple[torch.Tensor, torch.Tensor] | None = None
-        for part, tile in self._tiles(queries):
-            if allowed is not None and allowed_row is not None:
-                shut = ~allowed[:, part][allowed_row.clamp(min=0).long()] & (allowed_row >= 0)[:, None]
-                tile.masked_fill_(shut, -torch.inf)
-            cosine, row = tile.topk(min(take, tile.shape[1]), dim=1)
-            row = row.int() + part.start
-            if best is not None:
-                cosine, row = torch.cat([best[0], cosine], 1), torch.cat([best[1], row], 1)
-                cosine, order = cosine.topk(min(take, cosine.shape[1]), dim=1)
-                row = row.gather(1, order)
-            best = (cosine, row)
-        assert best is not None
-        return torch.where(torch.isfinite(best[0]), best[1], -1), 1.0 - best[0]
 
     def _exact(self, queries: torch.Tensor, near: torch.Tensor) -> torch.Tensor:
         query = torch.arange(queries.shape[0], dtype=torch.int32, device=queries.device)

@@ -90,6 +90,9 @@ def edge_prune(
         values = key_value
     if rule is not None:
         check_rule(topology, rule)
+    if topology.num_nodes == 0:
+        nothing = torch.zeros(queries, dtype=torch.int64)
+        return Pruned(torch.zeros(queries + 1, dtype=torch.int64), topology.source[:0], nothing == 0, nothing)
     none = torch.ones(1, dtype=torch.float64)
     weights = EdgeRule(none, none, 0.0, 0.0, False) if rule is None else rule
     out = cpu.edge_prune(

@@ -41,13 +41,11 @@ def fragment_topk(
     lists = arrays(topology.oriented_indptr, topology.oriented_edge, topology.oriented_other)
     ends = arrays(topology.source, topology.target, topology.key)
     weights = (*arrays(rule.importance, rule.feedback), float(rule.influence), float(rule.penalty), rule.cliff)
-    given = (ends, arrays(*hits), arrays(*relations), weights)
-    out = (topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS))
+    full = arrays(topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge)
     floor = -1.0 if rule.floor is None else float(rule.floor)
-    if either:
-        full = arrays(topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge)
-        nearest = float(missing.min()) if missing.shape[0] else 0.0
-        cpu.incident_topk(lists, full, *given, floor, missing.numpy(), nearest, *out)
-    else:
-        cpu.induced_topk(lists, *given, floor, *out)
+    nearest = float(missing.min()) if either and missing.shape[0] else 0.0
+    cpu.fragment_topk(
+        lists, full, ends, arrays(*hits), arrays(*relations), weights, floor, missing.numpy(), nearest, either,
+        topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS),
+    )  # fmt: skip
     return top

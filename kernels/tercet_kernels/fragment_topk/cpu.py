@@ -1,10 +1,9 @@
 """Numba form of `fragment_topk`, over oriented lists (both ends) or full lists (either end)."""
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, prange, types
-from numba.extending import intrinsic
+from numba import njit, prange
 
+from tercet_kernels._simd import prefetch
 from tercet_kernels.effective.cpu import effective
 from tercet_kernels.fragment.cpu import stamp, unstamp
 from tercet_kernels.heap.cpu import pad, push, unheap
@@ -15,20 +14,6 @@ from tercet_kernels.heap.cpu import pad, push, unheap
 # (0.9 to 1.7 times as fast at 2000 to 5000), and takes twice the walk where as many are hubs.
 OFFSET_AHEAD, LIST_AHEAD = 16, 8  # hits: the second needs what the first has fetched
 LINE = 64  # bytes
-
-
-@intrinsic
-def prefetch(_, address):
-    """Fetch the line at an address (intp) for reading; any address will do."""
-
-    def generate(_context, b, _signature, args):
-        place, number, name = ir.IntType(8).as_pointer(), ir.IntType(32), "llvm.prefetch.p0i8"
-        kind = ir.FunctionType(ir.VoidType(), [place, number, number, number])
-        function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-        b.call(function, [b.inttoptr(args[0], place), *(ir.Constant(number, n) for n in (0, 3, 1))])  # read, keep, data
-        return ir.Constant(number, 0)
-
-    return types.int32(types.intp), generate
 
 
 @njit(nogil=True, cache=True)
@@ -76,57 +61,13 @@ def enter(low, high, key, distance, slot_of, penalty, floor):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def induced_topk(lists, ends, hits, relations, rule, floor, num_keys, top, threads):
-    """The best edges with both ends among a query's hits, from oriented lists."""
-    source, target, key = ends
-    o_indptr, o_edge, o_other = lists
-    indptr, node, term = hits
-    r_indptr, r_key, r_distance = relations
-    importance, feedback, influence, penalty, cliff = rule
-    top_edge, top_score, top_slot, available = top
-    queries, nodes = indptr.size - 1, o_indptr.size - 1
-    for t in prange(threads):
-        slot_of = np.full(nodes, -1, np.int32)
-        relation_slot = np.full(num_keys, -1, np.int32)
-        for q in range(t, queries, threads):
-            low, high = indptr[q], indptr[q + 1]
-            stamp(node, low, high, slot_of)
-            least = enter(r_indptr[q], r_indptr[q + 1], r_key, r_distance, relation_slot, penalty, floor)
-            scores, edges, slots = top_score[q], top_edge[q], top_slot[q]
-            size = 0
-            count = 0
-            for slot in range(low, high):
-                u = node[slot]
-                if u >= nodes:
-                    break
-                fetch_ahead(slot, high, node, o_indptr, o_other)
-                for j in range(o_indptr[u], o_indptr[u + 1]):
-                    other = slot_of[o_other[j]]
-                    if other >= 0:
-                        count += 1
-                        both = term[slot] + term[other]
-                        # most edges end here, before anything of their own is read
-                        if size == scores.size and both + least > scores[0]:
-                            continue
-                        size = offer(
-                            o_edge[j], both, source, target, key, slot_of, relation_slot, r_distance,
-                            importance, feedback, influence, penalty, cliff, floor, scores, edges, slots, size,
-                        )  # fmt: skip
-            available[q] = count
-            unheap(scores, edges, slots, size)
-            pad(scores, edges, slots, size)
-            unstamp(node, low, high, slot_of)
-            for u in range(r_indptr[q], r_indptr[q + 1]):
-                relation_slot[r_key[u]] = -1
+def fragment_topk(
+    lists, full, ends, hits, relations, rule, floor, missing, nearest_missing, either, num_keys, top, threads,
+):  # fmt: skip
+    """The best edges with both ends among a query's hits, from oriented lists, and then those with either end.
 
-
-@njit(nogil=True, cache=True, parallel=True)
-def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, nearest_missing, num_keys, top, threads):
-    """The best edges with either end among a query's hits.
-
-    Edges with both ends come first, from oriented lists. The others of a hit cost at least its own term, that of the
-    nearest unmatched node and the smallest that a relation can add: once that is over the k-th score, neither this
-    hit's list nor that of a farther one is read.
+    The latter cost a hit at least its own term, that of the nearest unmatched node and the smallest that a relation can
+    add: once that is over the k-th score, neither this hit's list nor that of a farther one is read.
     """
     source, target, key = ends
     o_indptr, o_edge, o_other = lists
@@ -149,12 +90,16 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
             inside = low
             while inside < high and node[inside] < nodes:
                 u = node[inside]
-                count += out_indptr[u + 1] - out_indptr[u] + in_indptr[u + 1] - in_indptr[u]
+                if either:
+                    count += out_indptr[u + 1] - out_indptr[u] + in_indptr[u + 1] - in_indptr[u]
                 fetch_ahead(inside, high, node, o_indptr, o_other)
                 for j in range(o_indptr[u], o_indptr[u + 1]):
                     other = slot_of[o_other[j]]
                     if other >= 0:
-                        count -= 1  # it is in two lists, a self-loop in both of its node
+                        count += (
+                            -1 if either else 1
+                        )  # of either end it is in two lists, a self-loop in both of its node
+                        # most edges end here, before anything of their own is read
                         both = term[inside] + term[other]
                         if size == scores.size and both + least > scores[0]:
                             continue
@@ -163,8 +108,8 @@ def incident_topk(lists, full, ends, hits, relations, rule, floor, missing, near
                             importance, feedback, influence, penalty, cliff, floor, scores, edges, slots, size,
                         )  # fmt: skip
                 inside += 1
-            order = np.argsort(term[low:inside])
-            for i in range(inside - low):
+            order = np.argsort(term[low : inside if either else low])
+            for i in range(order.size):
                 slot = low + order[i]
                 u = node[slot]
                 if size == scores.size and (term[slot] + nearest_missing) + least > scores[0]:
