@@ -44,8 +44,8 @@ def full_fragment(
         nodes, relations: the candidates of a limited search; None: every row of every collection has its distance.
 
     With unlimited search the distances come from products of reduced precision at first. They are within a known bound
-    of the exact ones, so an edge whose approximate score is over the k-th by more than twice what the bound allows can't
-    be among the exact best; the others are scored again exactly.
+    of the exact ones, so an edge whose approximate score is over the k-th by more than twice what the bound allows
+    can't be among the exact best; the others are scored again exactly.
     """
     table = 4 * (plan.graph.num_nodes + len(plan.graph.keys) + 1)
     step = max(1, min(queries.shape[0], TABLE_BYTES // max(table, 1)))

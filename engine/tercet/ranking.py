@@ -44,6 +44,7 @@ class Ranking:
     relations: Hits
     candidates: Hits  # what the search found, before expansion: the seeds
     seconds: dict[str, float] = field(default_factory=dict)
+    read: torch.Tensor | None = None  # (B,) int64 entries of edge lists looked at, two an edge; of the whole graph only
 
 
 def retrieve(plan: Plan, queries: torch.Tensor) -> Ranking:
@@ -99,7 +100,8 @@ def _rank_full(plan: Plan, queries: torch.Tensor, nodes: Hits | None, relations:
             RelationHits(keys.indptr, keys.element, keys.distance), edge_rule(plan), most(plan),
         )  # fmt: skip
         top = top._replace(available=found.available)
-    return _ranking(plan, top, hits, keys, hits if nodes is None else nodes, found.touched, clock)
+    ranking = _ranking(plan, top, hits, keys, hits if nodes is None else nodes, found.touched, clock)
+    return replace(ranking, read=found.read)
 
 
 def _slots(plan: Plan, indptr: torch.Tensor, edge: torch.Tensor, hits: Hits) -> tuple[torch.Tensor, torch.Tensor]:

@@ -96,8 +96,9 @@ class Result:
         """Every part of every score, and what happened on the way.
 
         Returns:
-            status, timings (seconds of the whole batch by stage), counts (candidates, taken, available, truncated) and
-            for each triplet its parts: id, raw distance, effective distance, weights, matched collection, rank there.
+            status, timings (seconds of the whole batch by stage), counts (candidates, taken, available, truncated, and
+            share_read of its edge lists where the whole graph was searched) and for each triplet its parts:
+            id, raw distance, effective distance, weights, matched collection, rank there.
         """
         found = self.recall._group(self.place)
         head = {"query": self.query, "status": self.status, "error": self.error, "timings": dict(self.recall.timings)}
@@ -106,10 +107,12 @@ class Result:
         group, row = found
         ranking, taken = group.ranking, len(self.edges)
         available = int(ranking.available[row])
-        counts = {
+        counts: dict[str, float] = {
             "candidates": len(_candidates(group, row)[0]), "taken": taken, "available": available,
             "truncated": max(available - taken, 0), "dropped_from_text": len(self.dropped),
         }  # fmt: skip
+        if ranking.read is not None:
+            counts["share_read"] = int(ranking.read[row]) / max(2 * group.plan.graph.num_edges, 1)
         parts = parts_of(group.plan, group.ranking, row, taken)
         triplets = [
             {"source": t.source, "relation": t.relation, "target": t.target, "score": t.score, "parts": p}

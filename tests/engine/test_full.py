@@ -108,3 +108,12 @@ def test_pruning_is_taken(monkeypatch):
     engine.recall(vectors=queries, wide_search_top_k=None)
     assert not seen[0].open.any()
     assert (seen[0].read < 8000).all()
+
+
+def test_the_share_of_the_graph_that_was_read_is_told(monkeypatch):
+    engine, queries = engine_of(0, nodes=2000, edges=8000)
+    for small, low, high in ((0, 0.0, 0.5), (1 << 40, 1.0, 1.0)):
+        monkeypatch.setattr(reach, "SMALL", small)
+        for result in engine.recall(vectors=queries, wide_search_top_k=None):
+            assert low <= result.explain()["counts"]["share_read"] <= high
+    assert "share_read" not in engine.recall(vectors=queries)[0].explain()["counts"]
