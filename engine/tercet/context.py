@@ -11,7 +11,7 @@ one `take`; the texts of the queries are then slices of that one buffer, so noth
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,9 @@ import pyarrow.compute as pc
 from tercet.errors import InvalidArgument
 from tercet.titles import join_columns, text_titles
 from tercet.tokens import Counter, count
+
+if TYPE_CHECKING:
+    from tercet.graph import Graph
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Rows: TypeAlias = npt.NDArray[np.integer]
@@ -239,9 +242,31 @@ def _render(ranked: _Ranked) -> pa.Array:
     last = np.zeros(len(query), dtype=bool)
     if superseded is not None:
         last = pc.fill_null(superseded.take(pa.array(ranked.edge)), False).to_numpy(zero_copy_only=False)
+    return join_pieces(take(ranked.block, node), query[triplet], _lines(ranked), query, num_queries, last)
 
-    # Sections of a text: 0 nodes, 1 lines, 2 lines of superseded edges.
-    section = np.concatenate([query[triplet] * 3, query * 3 + np.where(last, 2, 1)])
+
+def join_pieces(
+    blocks: pa.Array,
+    block_query: Counts,
+    lines: pa.Array,
+    line_query: Counts,
+    num_queries: int,
+    last: npt.NDArray[np.bool_] | None = None,
+) -> pa.Array:
+    """The texts that node blocks and connection lines make, in their order within a query.
+
+    Args:
+        blocks, lines: large_string pieces; block_query, line_query: the query of each.
+        last: lines that come after the others of their query.
+
+    Returns:
+        (num_queries,) large_string, "" for a query without pieces.
+    """
+    # Sections of a text: 0 nodes, 1 lines, 2 lines that come last.
+    late = np.ones(len(line_query), np.int64) if last is None else np.where(last, 2, 1)
+    section = np.concatenate([block_query * 3, line_query * 3 + late])
+    if not len(section):
+        return pa.array([""] * num_queries, pa.large_string())
     order = np.argsort(section, kind="stable")
     query, section = np.divmod(section[order], 3)
     is_line = section > 0
@@ -252,7 +277,7 @@ def _render(ranked: _Ranked) -> pa.Array:
     pieces[0::2] = np.where(opens, np.where(is_line, 2, 0), 1)
     pieces[1::2] = order + 3
     separators = pa.array([_NODES, "\n", _CONNECTIONS], pa.large_string())
-    library = pa.concat_arrays([separators, _take(ranked.block, node), _lines(ranked)])
+    library = pa.concat_arrays([separators, blocks, lines])
     return _regroup(library.take(pa.array(pieces)), 2 * np.bincount(query, minlength=num_queries))
 
 
@@ -264,14 +289,23 @@ def _first_appearances(ranked: _Ranked) -> tuple[Counts, Counts]:
     return ends[first], first // 2
 
 
+def lines_of(graph: "Graph", edge: Rows) -> pa.Array:
+    """(M,) the connection lines of some edges of a graph."""
+    title, block, *columns = graph.text_columns
+    source, target = (x.cpu().numpy()[edge] for x in (graph.source, graph.target))
+    ends = np.array([0, len(edge)])
+    columns.insert(1, graph.relationship_name)
+    return _lines(_ranked(title, block, tuple(columns), (source, target, edge), ends, reversed_=None))
+
+
 def _lines(ranked: _Ranked) -> pa.Array:
     """The connection line of every triplet."""
-    relation, name, text, status = (_take(column, ranked.edge) for column in ranked.edge_columns[:-1])
+    relation, name, text, status = (take(column, ranked.edge) for column in ranked.edge_columns[:-1])
     label = pc.if_else(_truthy(name), name, pc.fill_null(text, "None"))
     label = pc.if_else(_truthy(relation), relation, label)
     note = _only(pc.and_(_truthy(text), pc.not_equal(text, label)), join_columns("  (", text, ")"))
     status = _only(_truthy(status), join_columns(" ", status))
-    source, target = _take(ranked.title, ranked.source), _take(ranked.title, ranked.target)
+    source, target = take(ranked.title, ranked.source), take(ranked.title, ranked.target)
     return join_columns(source, " --[", label, "]--> ", target, note, status)
 
 
@@ -291,7 +325,8 @@ def _full(name: str, column: Column | None, size: int) -> pa.Array:
     return _plain(column)
 
 
-def _take(column: Column | None, rows: Rows) -> pa.Array:
+def take(column: Column | None, rows: Rows) -> pa.Array:
+    """Some rows of a column of strings, as one array; nulls for no column."""
     if column is None:
         return pa.nulls(len(rows), pa.large_string())
     return _plain(column.take(pa.array(rows)))
@@ -373,7 +408,7 @@ def _summed_fit(ranked: _Ranked, max_tokens: int, counter: Counter | None) -> Co
     # What a counter gives for an empty text, such as marks of start and end, is once a text and not once a piece.
     frame, nothing = count(pa.array([_NODES + _CONNECTIONS, ""], pa.large_string()), counter)
     cost = count(_lines(ranked), counter) - nothing
-    np.add.at(cost, triplet, (count(_take(ranked.block, shown), counter) - nothing)[which])
+    np.add.at(cost, triplet, (count(take(ranked.block, shown), counter) - nothing)[which])
     total = np.concatenate([[0], np.cumsum(cost)])
     fits = total[1:] - total[ranked.indptr[query]] + frame <= max_tokens
     return np.bincount(query[fits], minlength=len(ranked.indptr) - 1)

@@ -20,6 +20,7 @@ from tercet.planner import Planner
 from tercet.query import QueryBatch, embed
 from tercet.ranking import retrieve
 from tercet.recall import Group, Recall
+from tercet.retrieve.verbs import Verbs
 from tercet.rules import rules_of
 from tercet_kernels._types import Topology
 
@@ -27,15 +28,17 @@ if TYPE_CHECKING:
     from tercet.info import Info
 
 
-class Engine:
-    """Retrieval over one graph.
+class Engine(Verbs):
+    """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and subgraphs.
 
     Args:
         graph: the graph.
         collections: node and relation collections, searched in this order.
         encoder: makes query vectors of texts: a model name, a path, a callable, an `Encoder`, or None (vectors only).
         device: "cpu", "cuda", "cuda:1", …; "auto" is CUDA where there is one.
-        mode: "native", or "cognee" for the rules of Cognee 1.6.5.
+        mode: "native", or "cognee" for the rules of Cognee 1.6.5, or "grafito" for those of Grafito 0.8.6.
+        lexical: what text searches read: None is BM25 over the node columns name, text and description, built on first
+            use; or a list of other columns, a `LexicalIndex`, an `FtsIndex`, or False for none.
         cache: query vectors kept, by text.
         check_fingerprint: refuse queries encoded by another model than a collection's.
 
@@ -51,8 +54,9 @@ class Engine:
         collections: Sequence[Collection],
         encoder: Any = None,
         device: str = "auto",
-        mode: Literal["native", "cognee"] = "native",
+        mode: Literal["native", "cognee", "grafito"] = "native",
         *,
+        lexical: Any = None,
         cache: int = 4096,
         check_fingerprint: bool = True,
     ) -> None:
@@ -68,6 +72,7 @@ class Engine:
             CachedEncoder(resolved, capacity=cache) if resolved is not None and cache else resolved
         )
         self.encoder_name = encoder if isinstance(encoder, str) else None
+        self.lexical = lexical
         self.planner = Planner(self.graph, self.collections, self.rules)
         self._check_widths(check_fingerprint)
 

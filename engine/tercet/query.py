@@ -21,6 +21,7 @@ class QueryBatch:
     embedding: torch.Tensor  # (B, D) float32 unit norm
     errors: dict[int, str]
     single: bool  # asked as one text or one vector, not as a list
+    raw: torch.Tensor | None = None  # (B, D) float32 vectors as they were given, for metrics that look at lengths
 
     def __len__(self) -> int:
         return len(self.text)
@@ -45,10 +46,10 @@ def embed(queries: Any, vectors: Any, encoder: Encoder | None, dimension: int, *
     single = isinstance(queries, str) if queries is not None else np.ndim(vectors[0] if len(vectors) else []) == 0
     texts: list[Any] = [queries] if isinstance(queries, str) else list(queries) if queries is not None else []
     if vectors is not None:
-        rows, errors = _rows(vectors, single, dimension)
+        rows, errors, raw = _rows(vectors, single, dimension)
         if queries is not None and len(texts) != rows.shape[0]:
             raise InvalidArgument(f"recall: {len(texts)} queries but {rows.shape[0]} vectors")
-        batch = QueryBatch(texts or [None] * rows.shape[0], rows, errors, single)
+        batch = QueryBatch(texts or [None] * rows.shape[0], rows, errors, single, raw)
     else:
         batch = _encode(texts, encoder, dimension, single)
     if raise_blank and batch.errors:
@@ -81,7 +82,7 @@ def _encode(texts: list[Any], encoder: Encoder | None, dimension: int, single: b
     return QueryBatch([t if isinstance(t, str) else None for t in texts], embedding, errors, single)
 
 
-def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dict[int, str]]:
+def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dict[int, str], torch.Tensor]:
     rows = [vectors] if single else vectors
     dimension = dimension or (int(np.shape(rows[0])[-1]) if len(rows) else 0)  # no collection, so any width will do
     errors: dict[int, str] = {}
@@ -97,7 +98,7 @@ def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dic
         errors.setdefault(i, ZERO if lengths[i] == 0 else "the vector isn't finite (NaN or infinity)")
     if errors:
         made[list(errors)] = 0.0
-    return made, errors
+    return made, errors, got
 
 
 def _row(row: Any, dimension: int) -> torch.Tensor | str:

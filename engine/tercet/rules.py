@@ -1,6 +1,6 @@
 """Modes as named settings: what differs between Tercet's own rules and those of another library."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tercet.errors import InvalidArgument
@@ -24,11 +24,22 @@ class Rules:
     seed_order: Literal["element", "first"]  # ties among seeds: by node, or by first appearance
     unknown_owners: Literal["refuse", "keep"]  # collection rows whose owner isn't in the graph
     blank: Literal["fail", "raise"]  # a bad query fails alone, or the call is refused
+    # of subgraphs
+    walk_order: Literal["rank", "edge"] = "rank"  # of a level: by what a node is worth, or by the edges' own order
+    filter_edges: bool = False  # type filters hold for the relationships returned, too
+    unknown_seeds: Literal["refuse", "skip"] = "refuse"
+    matcher: Literal["native", "grafito"] = "native"  # how filters by label and property are read
+    fusion: Literal["book", "raw_alone"] = "book"  # a half that is alone: on the scale of the fusion, or as it is
+    routes: Literal["pair", "shared"] = "pair"  # max_paths: for each pair, or one budget for the segments in turn
 
 
 NATIVE = Rules("native", "both", "best", False, "none", True, True, False, "element", "refuse", "fail")
 COGNEE = Rules("cognee", "either", "last", True, "full", False, False, True, "first", "keep", "raise")
-MODES = {rules.name: rules for rules in (NATIVE, COGNEE)}
+GRAFITO = replace(
+    NATIVE, name="grafito", walk_order="edge", filter_edges=True, unknown_seeds="skip", matcher="grafito",
+    fusion="raw_alone", routes="shared",
+)  # fmt: skip
+MODES = {rules.name: rules for rules in (NATIVE, COGNEE, GRAFITO)}
 
 
 def rules_of(mode: str) -> Rules:

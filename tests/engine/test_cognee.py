@@ -10,7 +10,9 @@ import pytest
 from tercet.cognee import InvalidFeedbackInfluence, brute_force_triplet_search, edge_type_id, graph_from_records
 from tercet.errors import InvalidArgument, InvalidData
 from tests.engine.small import QUERY, engine, graph, names, relations, triplets
-from tests.replay import Tally, cases, replay
+from tests.replay import cases
+from tests.replay_cognee import replay
+from tests.tally import Tally
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "cognee"
 CASES = cases(GOLDEN)

@@ -11,6 +11,7 @@ import torch
 
 from tercet.errors import InvalidArgument
 from tercet.index.exact import ExactIndex
+from tercet.index.raw import RawIndex
 
 APPROXIMATE = ("hnsw", "ivf", "pq", "flat", "cagra")
 
@@ -66,6 +67,8 @@ def load_index(kind: str, folder: Path) -> Index:
     """Read what `Index.save` wrote."""
     if kind == "exact":
         return ExactIndex.load(folder)
+    if kind == "raw":
+        return RawIndex.load(folder)
     from tercet.index.approx import FaissIndex
 
     return FaissIndex.load(kind, folder)
