@@ -77,13 +77,14 @@ class Case:
         about = self.graph.get("vector_index")
         if not about:
             return {}
+        options = about.get("options", {})
         table = {t: self.vectors["query_vectors"][i] for i, t in enumerate(self.texts) if t is not None}
         return {
             about["name"]: {
                 "ids": self.vectors["node_ids"].tolist(), "backend": about["backend"],
                 "vectors": self.vectors["node_vectors"].reshape(len(self.vectors["node_ids"]), about["dim"]),
-                "metric": about.get("options", {}).get("metric", "cosine" if about["backend"] == "bruteforce" else "l2"),
-                "default_k": about.get("options", {}).get("default_k"),
+                "metric": options.get("metric", "cosine" if about["backend"] == "bruteforce" else "l2"),
+                "default_k": options.get("default_k"),
                 "embed": (lambda texts: [table[t] for t in texts]) if self.texts else None,
             }
         }  # fmt: skip
@@ -132,8 +133,8 @@ class Case:
         if name == "match_nodes":
             return {"ids": sorted(n.id for n in self.db.match_nodes(*args, **kwargs))}
         first = call["from"]
-        sub = getattr(self.db, first["call"])(*(self.decode(a) for a in first.get("args", [])),
-                                              **{k: self.decode(v) for k, v in first.get("kwargs", {}).items()})  # fmt: skip
+        start = [self.decode(a) for a in first.get("args", [])]
+        sub = getattr(self.db, first["call"])(*start, **self.decode(first.get("kwargs", {})))
         graph = sub.to_networkx(directed=call.get("directed", True))
         if name == "to_networkx":
             return {"class": type(graph).__name__, "nodes": [[n, d] for n, d in graph.nodes(data=True)],
@@ -141,8 +142,9 @@ class Case:
         if name == "centrality":
             return {"hits": hits_form(self.db.centrality(*args, graph=graph, **kwargs))}
         if name == "communities":
+            found = self.db.communities(*args, graph=graph, **kwargs)
             return {"communities": [{"id": c.id, "size": c.size, "nodes": list(c.nodes), "terms": list(c.terms),
-                                     "label": c.label} for c in self.db.communities(*args, graph=graph, **kwargs)]}  # fmt: skip
+                                     "label": c.label} for c in found]}  # fmt: skip
         if name == "export_graph":
             return export_form(graph, args[0], kwargs)
         raise ValueError(f"{self.name}: unknown call {name}")

@@ -37,3 +37,11 @@ class StoreError(TercetError, OSError):
 
 class MissingDependency(TercetError, ImportError):
     """An optional package is needed for what was asked."""
+
+
+class InvalidFilter(InvalidArgument):
+    """A filter on labels or properties that says nothing sensible, or a key that can't name a property."""
+
+
+class NotConverged(TercetError, ArithmeticError):
+    """An iteration didn't reach its tolerance in the steps it was given."""

@@ -113,3 +113,17 @@ def _mask(graph: Graph, filter: Any, place: str) -> np.ndarray:
     raise InvalidArgument(
         f"{place}: expected a pyarrow.compute expression, a boolean mask or node ids, got {type(filter).__name__}"
     )
+
+
+def both(first: Filters, second: Filters) -> Filters:
+    """The nodes that both filters of each query admit; each pair of masks that occurs is made once."""
+    pairs = list(zip(first.row.tolist(), second.row.tolist(), strict=True))
+    place: dict[tuple[int, int], int] = {}
+    masks: list[torch.Tensor] = []
+    for a, b in pairs:
+        if (a, b) in place or (a < 0 and b < 0):
+            continue
+        place[a, b] = len(masks)
+        masks.append(first.masks[a] if b < 0 else second.masks[b] if a < 0 else first.masks[a] & second.masks[b])
+    row = torch.tensor([place.get(pair, -1) for pair in pairs], dtype=torch.int32)
+    return Filters(torch.stack(masks) if masks else first.masks[:0], row)

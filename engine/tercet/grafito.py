@@ -110,10 +110,7 @@ class Database:
     Made by `Database.from_records`.
     """
 
-    def __init__(
-        self, engine: Engine, indexes: Sequence[VectorIndex], *, default_top_k: int = 10,
-        has_text: bool = True,
-    ) -> None:  # fmt: skip
+    def __init__(self, engine: Engine, indexes: Sequence[VectorIndex], *, default_top_k: int = 10) -> None:
         self.engine = engine
         self.indexes = {i.name: i for i in indexes}
         self.default_top_k = default_top_k
@@ -304,7 +301,7 @@ class Database:
         by_id = {node.id: node for node in out.nodes}
         out.seeds = [
             {"node": node or by_id[i], "score": score}  # type: ignore[index]
-            for i, (node, score) in held.items() if node is not None or i in by_id
+            for i, (node, score) in held.items() if node is not None or i in by_id  # type: ignore[comparison-overlap]
         ]  # fmt: skip
         out.scores = {h["node"].id: float(h["score"]) for h in out.seeds if h["score"] is not None}
         return out
@@ -312,11 +309,11 @@ class Database:
     def _seeds(self, seeds: Iterable[Any]) -> dict[int, tuple[Node | None, Any]]:
         """Id to (the object, when it came as one, and score); the first of several entries counts."""
         out: dict[int, tuple[Node | None, Any]] = {}
-        for seed in seeds:
-            score = None
-            if isinstance(seed, Mapping):
-                score = seed.get("score")
-                seed = seed["node"] if "node" in seed else seed.get("entity")
+        for given in seeds:
+            seed, score = given, None
+            if isinstance(given, Mapping):
+                score = given.get("score")
+                seed = given["node"] if "node" in given else given.get("entity")
                 if seed is None:
                     raise TypeError("seeds: expected a hit with a node")
             node = seed if isinstance(seed, Node) else None
@@ -371,12 +368,12 @@ class Database:
         return self._nodes(np.flatnonzero(mask))
 
     def centrality(
-        self, kind: str = "pagerank", *, weight_property: str | None = None, limit: int | None = None, graph: Any = None,
-        **options: Any,
+        self, kind: str = "pagerank", *, weight_property: str | None = None, limit: int | None = None,
+        graph: Any = None, **options: Any,
     ) -> list[dict[str, Any]]:  # fmt: skip
         """Nodes by centrality in a networkx graph, such as `Subgraph.to_networkx()`, or in the whole database."""
         from tercet.analyse import centrality
-        from tercet.analyse.centrality import NotConverged
+        from tercet.errors import NotConverged
 
         graph = self._whole() if graph is None else graph
         try:

@@ -24,7 +24,8 @@ def chain(places: Waypoints, pair: dict[str, torch.Tensor], found: Routes, limit
     """The `limit` shortest chains of each item, by the sum of their hops.
 
     A chain takes one candidate a waypoint and, for each two in turn, the first of their shortest routes; two that are
-    the same node don't connect, as they don't outside of chains. Of equal lengths the better candidate of the last waypoint comes first, then of the one before.
+    the same node don't connect, as they don't outside of chains. Of equal lengths the better candidate of the last
+    waypoint comes first, then of the one before.
     The search keeps, for every candidate, the best `limit` ways to get there, waypoint after waypoint.
     """
     segments = (places.indptr.diff() - 1).clamp(min=0)
@@ -74,7 +75,7 @@ def _best(
     tables: _Tables, items: torch.Tensor, places: Waypoints, found: Routes, limit: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Items, lengths, nodes and stops of the chains of a group."""
-    group, count, widest = tables.hops.shape[:3]
+    count, widest = tables.hops.shape[1:3]
     exists = torch.arange(widest) < tables.counts[:, :1]
     cost = torch.where(exists, 0.0, torch.inf).double()[:, :, None]  # (G, K, ways to get there)
     back = []

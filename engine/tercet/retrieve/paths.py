@@ -13,8 +13,9 @@ from tercet.ranking import Status
 from tercet.retrieve.chains import chain
 from tercet.retrieve.expansion import Selection, expand
 from tercet.retrieve.growth import Growth, relationships
+from tercet.retrieve.pairs import Pairs
 from tercet.retrieve.ragged import offsets, place_of, query_of
-from tercet.retrieve.subgraph import Pairs, Subgraphs
+from tercet.retrieve.subgraph import Subgraphs
 from tercet.retrieve.trails import Trails, kept_trails, trails_of
 from tercet.retrieve.waypoints import Waypoints, locate
 from tercet_kernels.routes import Routes, routes
@@ -116,7 +117,7 @@ def _result(
 ) -> Subgraphs:
     items = len(places.text)
     on_route = _on_routes(trails, items, verbs.graph.num_nodes, ascending=shared)
-    seed_indptr, seed, seed_score = _seeds(places, pair, trails, on_route, any_node=shared)
+    seed_indptr, seed, seed_score = _seeds(places, trails, on_route, any_node=shared)
     with clock.stage("expand"):
         selection = _around(verbs, on_route, growth)
     with clock.stage("relationships"):
@@ -130,7 +131,7 @@ def _result(
     by_item = np.concatenate([[0], np.cumsum(np.bincount(trails.item.numpy(), minlength=items))])
     return Subgraphs(
         verbs.graph, places.text, *host, errors=places.errors, timings=clock.seconds, route_indptr=by_item,
-        route_offsets=trails.offsets.numpy(), route_node=trails.node.numpy(), pair_table=_pairs(items, pair, found, trails),
+        route_offsets=trails.offsets.numpy(), route_node=trails.node.numpy(), pair_table=_pairs(items, pair, found),
     )  # fmt: skip
 
 
@@ -167,7 +168,7 @@ def _around(verbs: "Verbs", on_route: Selection, growth: Growth) -> Selection:
 
 
 def _seeds(
-    places: Waypoints, pair: dict[str, torch.Tensor], trails: Trails, on_route: Selection, *, any_node: bool
+    places: Waypoints, trails: Trails, on_route: Selection, *, any_node: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The candidates that count as seeds, waypoint by waypoint in the order of their ranks.
 
@@ -206,7 +207,7 @@ def _state(places: Waypoints, pair: dict[str, torch.Tensor], on_route: Selection
     return state
 
 
-def _pairs(items: int, pair: dict[str, torch.Tensor], found: Routes, trails: Trails) -> Pairs:
+def _pairs(items: int, pair: dict[str, torch.Tensor], found: Routes) -> Pairs:
     """What became of each pair, with a row for every segment that has none."""
     empty = pair["empty"]
     blank = torch.full((empty.shape[0],), -1, dtype=torch.int64)

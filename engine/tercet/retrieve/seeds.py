@@ -76,12 +76,15 @@ def _is_list(item: Any) -> bool:
 def _rows(graph: Graph, seeds: Sequence[Any], place: str, unknown: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of one list of seeds, without those that are skipped."""
     ids, scores = [], np.full(len(seeds), np.nan)
-    for i, seed in enumerate(seeds):
-        if isinstance(seed, Mapping):
-            if "node" not in seed and "entity" not in seed:
-                raise InvalidArgument(f"{place}: entry {i}: expected a hit with a 'node', got {sorted(map(str, seed))}")
-            score = seed.get("score")
-            seed = seed["node"] if "node" in seed else seed["entity"]
+    for i, given in enumerate(seeds):
+        seed = given
+        if isinstance(given, Mapping):
+            if "node" not in given and "entity" not in given:
+                raise InvalidArgument(
+                    f"{place}: entry {i}: expected a hit with a 'node', got {sorted(map(str, given))}"
+                )
+            score = given.get("score")
+            seed = given["node"] if "node" in given else given["entity"]
             if score is not None:
                 if isinstance(score, bool) or not isinstance(score, (int, float, np.integer, np.floating)):
                     raise InvalidArgument(f"{place}: entry {i}: expected a score that is a number, got {score!r}")

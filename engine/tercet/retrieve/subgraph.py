@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from tercet.graph import Graph
 from tercet.node import Node, Relationship, nodes_of, relationships_of
 from tercet.ranking import Status
 from tercet.retrieve.packing import pack
+from tercet.retrieve.pairs import Pairs, reports
 from tercet.tokens import Counter
 
 BLOCK = 64  # queries whose nodes are looked up together
@@ -22,19 +24,6 @@ class Tables(NamedTuple):
 
     nodes: pa.Table  # query, id, row, hops, score, seed
     relationships: pa.Table  # query, id, row, source, relation, target
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """What became of the pairs of candidates between which routes were searched, a slice an item."""
-
-    indptr: np.ndarray  # (B + 1,) int64
-    segment: np.ndarray  # (P,) int32 which two waypoints: segment s lies between s and s + 1
-    start: np.ndarray  # (P,) int32 node rows, -1: the waypoint has no hits
-    end: np.ndarray  # (P,) int32
-    hops: np.ndarray  # (P,) int32, -1: no route
-    routes: np.ndarray  # (P,) int64 shortest routes taken
-    truncated: np.ndarray  # (P,) bool: there are more of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +233,7 @@ class Subgraph:
         low, high = b.route_indptr[self.place], b.route_indptr[self.place + 1]
         bounds = b.route_offsets[low : high + 1]
         ids = self._ids(b.route_node[bounds[0] : bounds[-1]])
-        return [ids[i - bounds[0] : j - bounds[0]] for i, j in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [ids[i - bounds[0] : j - bounds[0]] for i, j in pairwise(bounds)]
 
     @property
     def pairs(self) -> list[dict[str, Any]]:
@@ -254,23 +243,8 @@ class Subgraph:
             `segment`, `start`, `end` (node ids or None), `status` ("ok", "no_route", "same_node" or "no_hits"), `hops`
             (None without a route), `routes` and `truncated`.
         """
-        p = self.batch.pair_table
-        if p is None:
-            return []
-        part = slice(p.indptr[self.place], p.indptr[self.place + 1])
-        starts, ends = (self._ids(x[part]) for x in (p.start, p.end))
-        rows = zip(p.segment[part].tolist(), starts, ends, p.hops[part].tolist(), p.routes[part].tolist(),
-                   p.truncated[part].tolist(), strict=True)  # fmt: skip
-        out = []
-        for segment, start, end, hops, routes, more in rows:
-            if start is None or end is None:
-                status = "no_hits"
-            else:
-                status = "same_node" if start == end else "ok" if hops >= 0 else "no_route"
-            out.append({"segment": segment, "start": start, "end": end, "status": status,
-                        "hops": hops if status in ("ok", "same_node") else None, "routes": routes,
-                        "truncated": more})  # fmt: skip
-        return out
+        table = self.batch.pair_table
+        return [] if table is None else reports(table, self.place, self._ids)
 
     def node_ids(self) -> list[str]:
         """Ids of the nodes, in order."""
@@ -315,7 +289,7 @@ class Subgraph:
         return self._alone().to_arrow()
 
     def to_pyg(self, vectors: Any = None) -> Any:
-        """A PyTorch Geometric `HeteroData`: node types are first labels, edge types (source type, relation, target type).
+        """A PyTorch Geometric `HeteroData`: node types are first labels, edge types (source, relation, target type).
 
         Args:
             vectors: (N, D) rows of features by node row, such as `collection_vectors`; None leaves `x` out.
