@@ -16,11 +16,16 @@ $(VENV)/.dev: $(VENV)/.base
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[cpu,demo,dev]'
 	touch $@
 
+# Draws the HTML pictures; without npm everything else works, and the tests of the page are skipped.
+LIBRARY := engine/tercet/pictures/vendor/cytoscape.min.js
+$(LIBRARY): engine/tercet/pictures/fetch.py
+	-$(PYTHON) $<
+
 demo: $(VENV)/.base
 	$(BIN)/tercet demo
 
 # One process a core and one thread a process: small kernels gain nothing from sharing a core.
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(LIBRARY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/.dev

@@ -13,6 +13,7 @@ from tercet.conditions import LabelFilter, PropertyFilter, PropertyFilterGroup
 from tercet.errors import TercetError
 from tercet.grafito import Database, GrafitoError
 from tercet.node import Node, nodes_of, relationships_of
+from tercet.pictures import grafito as pictures
 from tests.tally import Decided, Tally
 
 SUBGRAPHS = ("semantic_subgraph", "text_subgraph", "hybrid_subgraph", "subgraph", "path_context")
@@ -164,9 +165,14 @@ def subgraph_form(sub: Any) -> dict[str, Any]:
 
 def export_form(graph: Any, backend: str, options: dict[str, Any]) -> dict[str, Any]:
     """What the compatible outputs hold."""
-    from tercet.pictures import grafito as pictures
-
-    return pictures.recorded_form(graph, backend, **options)
+    if backend == "pyvis":
+        nodes, edges = pictures.pyvis(graph, **options)
+        return {"nodes": nodes, "edges": edges}
+    if backend == "cytoscape":
+        return {"returns_path_given": True, "elements": pictures.elements(graph, **options)}
+    if backend == "d3":
+        return {"returns_path_given": True, "data": pictures.data(graph, **options)}
+    return {"returns_path_given": True, "lines": pictures.lines(graph, backend, **options)}
 
 
 def same(a: Any, b: Any, tolerance: float) -> bool:

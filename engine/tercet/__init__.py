@@ -5,10 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tercet.collection import Collection
+    from tercet.conditions import LabelFilter, PropertyFilter, PropertyFilterGroup
     from tercet.engine import Engine
     from tercet.graph import Graph
+    from tercet.node import Node, Relationship
+    from tercet.pictures import export_graph, render_graph
     from tercet.recall import Recall
     from tercet.result import Result, Triplet
+    from tercet.retrieve.fts import FtsIndex
+    from tercet.retrieve.hits import Hits, SearchResults
+    from tercet.retrieve.lexical import LexicalIndex
+    from tercet.retrieve.subgraph import Subgraph, Subgraphs
     from tercet.store import open
     from tercet.threads import set_threads
 
@@ -17,14 +24,49 @@ __version__ = "0.1.0"
 _HOMES = {
     "Collection": "collection",
     "Engine": "engine",
+    "FtsIndex": "retrieve.fts",
     "Graph": "graph",
+    "Hits": "retrieve.hits",
+    "LabelFilter": "conditions",
+    "LexicalIndex": "retrieve.lexical",
+    "Node": "node",
+    "PropertyFilter": "conditions",
+    "PropertyFilterGroup": "conditions",
     "Recall": "recall",
+    "Relationship": "node",
     "Result": "result",
+    "SearchResults": "retrieve.hits",
+    "Subgraph": "retrieve.subgraph",
+    "Subgraphs": "retrieve.subgraph",
     "Triplet": "result",
+    "export_graph": "pictures",
     "open": "store",
+    "render_graph": "pictures",
     "set_threads": "threads",
 }
-__all__ = ["Collection", "Engine", "Graph", "Recall", "Result", "Triplet", "open", "set_threads"]
+__all__ = [
+    "Collection",
+    "Engine",
+    "FtsIndex",
+    "Graph",
+    "Hits",
+    "LabelFilter",
+    "LexicalIndex",
+    "Node",
+    "PropertyFilter",
+    "PropertyFilterGroup",
+    "Recall",
+    "Relationship",
+    "Result",
+    "SearchResults",
+    "Subgraph",
+    "Subgraphs",
+    "Triplet",
+    "export_graph",
+    "open",
+    "render_graph",
+    "set_threads",
+]
 
 
 def __getattr__(name: str) -> Any:
