@@ -46,6 +46,7 @@ class Case:
         nodes = {n["id"]: dict(n) for n in self.graph["nodes"]}
         edges = {r["id"]: dict(r) for r in self.graph["relationships"]}
         vectors, text_index, again = self._index(), list(self.graph.get("text_index", [])), []
+        known = {("node", i): len(text_index) for i in nodes} | {("relationship", i): len(text_index) for i in edges}
         for step in self.graph.get("after", []):
             if step["op"] == "keep_node_object":
                 n = nodes[step["id"]]
@@ -58,20 +59,21 @@ class Case:
             elif step["op"] == "update_properties":
                 nodes[step["id"]]["properties"] = {**nodes[step["id"]]["properties"], **step["properties"]}
                 again = [i for i in again if i != step["id"]] + [step["id"]]
+                known["node", step["id"]] = len(text_index)
             elif step["op"] == "upsert_again":
                 given = vectors["default"]
                 at = given["ids"].index(step["id"])
                 order = [i for i in range(len(given["ids"])) if i != at] + [at]
                 given["ids"], given["vectors"] = [given["ids"][i] for i in order], given["vectors"][order]
             elif step["op"] == "rebuild_text_index":
-                again = []
+                again, known = [], dict.fromkeys(known, len(text_index))
             elif step["op"] == "create_text_index":
-                text_index.append({**step, "late": True})
+                text_index.append(step)
             else:
                 raise ValueError(f"{self.name}: unknown step {step['op']}")
         return Database.from_records(
-            nodes.values(), edges.values(), vectors=vectors, text_index=text_index, text_order=again, device="cpu",
-            **self.graph.get("database", {}),
+            nodes.values(), edges.values(), vectors=vectors, text_index=text_index, written_again=again,
+            known=known, device="cpu", **self.graph.get("database", {}),
         )  # fmt: skip
 
     def _index(self) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ same rules for many queries at once. docs/differences.md names what differs on p
 """
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from tercet.matching import LabelFilter, match_nodes
 from tercet.node import Node, Relationship
 from tercet.retrieve.fts import FtsIndex
 from tercet.retrieve.subgraph import Subgraph as Selected
+from tercet.retrieve.words import EVERY
 
 METRICS = {("bruteforce", "cosine"): "cosine", ("bruteforce", "l2"): "l2", ("faiss", "l2"): "squared_l2",
            ("faiss", "ip"): "ip"}  # fmt: skip
@@ -122,7 +124,8 @@ class Database:
         *,
         vectors: Mapping[str, Mapping[str, Any]] | None = None,
         text_index: Sequence[Mapping[str, Any]] = (),
-        text_order: Sequence[int] = (),
+        written_again: Sequence[int] = (),
+        known: Mapping[tuple[str, int], int] | None = None,
         default_top_k: int = 10,
         device: str = "auto",
     ) -> "Database":
@@ -133,8 +136,7 @@ class Database:
             relationships: `id`, `source`, `target`, `type`, `properties`, `uri`.
             vectors: by name of the index: `ids` and `vectors` (V, D) in order of insertion, `backend`, `metric`, and
                 optionally `default_k` and `embed` (a function from texts to vectors).
-            text_index: `entity`, `label_or_type`, `properties` of each configured text index.
-            text_order: node ids whose text rows were written again last, which moves them behind the others.
+            text_index, written_again, known: what the text table holds; see `text_rows`.
         """
         node_list = sorted(nodes, key=lambda n: n["id"])
         edge_list = sorted(relationships, key=lambda r: r["id"])
@@ -143,7 +145,7 @@ class Database:
         for name, given in (vectors or {}).items():
             collections.append(_collection(name, given))
             indexes.append(VectorIndex(name, given["backend"], given.get("default_k"), given.get("embed")))
-        fts = text_rows(graph, node_list, edge_list, text_index, text_order)
+        fts = text_rows(graph, node_list, edge_list, text_index, written_again, known)
         engine = Engine(graph, collections, device=device, mode="grafito", lexical=fts)
         return Database(engine, indexes, default_top_k=default_top_k)
 
@@ -206,8 +208,18 @@ class Database:
         self, query: Any, k: int | None = None, labels: Any = None, rel_types: Any = None
     ) -> list[dict[str, Any]]:
         """Ranked rows of the text table: `entity_type`, `entity`, `score` (negative, smaller is better)."""
+        k = self.default_top_k if k is None else k
+        if rel_types is not None and not isinstance(rel_types, list):
+            raise DatabaseError(f"rel_types: expected a list of types, got {rel_types!r}")
         with _refusals():
-            return self._entities(self._fts.search(query, self.default_top_k if k is None else k, labels))
+            if not rel_types:
+                return self._entities(self._fts.search(query, k, labels))
+            self._fts.search(query, k)  # refuses what can't be asked
+            every = self._fts.search(query, EVERY)
+            nodes = self._fts.search(query, EVERY, labels) if labels else []
+        types = self.engine.graph.relation_column
+        edges = [h for h in every if h.kind == "relationship" and types[h.entity].as_py() in rel_types]
+        return self._entities(sorted([*nodes, *edges], key=lambda h: h.score)[:k])
 
     def text_subgraph(self, query: Any, k: int | None = None, *, search_labels: Any = None, **growth: Any) -> Subgraph:
         """The subgraph around the nodes that a text search finds."""
@@ -426,7 +438,7 @@ def graph_of(nodes: Sequence[Mapping[str, Any]], relationships: Sequence[Mapping
         {
             "id": pa.array([n["id"] for n in nodes], pa.int64()),
             "labels": pa.array([list(n["labels"]) for n in nodes], pa.list_(pa.string())),
-            "properties": pa.array([json.dumps(n["properties"]) for n in nodes], pa.string()),
+            "properties": pa.array([_json(n["properties"]) for n in nodes], pa.string()),
             "uri": pa.array([n.get("uri") for n in nodes], pa.string()),
         },
         {
@@ -434,7 +446,7 @@ def graph_of(nodes: Sequence[Mapping[str, Any]], relationships: Sequence[Mapping
             "source": pa.array([r["source"] for r in relationships], pa.int64()),
             "target": pa.array([r["target"] for r in relationships], pa.int64()),
             "relation": pa.array([r["type"] for r in relationships], pa.string()),
-            "properties": pa.array([json.dumps(r["properties"]) for r in relationships], pa.string()),
+            "properties": pa.array([_json(r["properties"]) for r in relationships], pa.string()),
             "uri": pa.array([r.get("uri") for r in relationships], pa.string()),
         },
         order="input", duplicates="keep",
@@ -446,41 +458,51 @@ def text_rows(
     nodes: Sequence[Mapping[str, Any]],
     relationships: Sequence[Mapping[str, Any]],
     text_index: Sequence[Mapping[str, Any]],
-    text_order: Sequence[int] = (),
+    written_again: Sequence[int] = (),
+    known: Mapping[tuple[str, int], int] | None = None,
 ) -> FtsIndex:
     """Grafito's text table over rows of the graph: one row a (node, label) pair and one a relationship.
 
-    The content is the configured properties of the entity, joined by blanks; a configuration is for one label or type,
-    or for all of them.
+    The content is the configured properties of the entity as SQLite writes them, joined by blanks; a configuration is
+    for one label or type, or for all of them.
+
+    Args:
+        nodes, relationships: in the order of the graph's rows.
+        text_index: `entity`, `label_or_type`, `properties` of each configuration, in order.
+        written_again: ids of nodes whose rows were written anew after all others, in that order.
+        known: by ("node" or "relationship", id): how many configurations there were when its rows were last written;
+            all of them where it isn't named.
     """
-    wanted: dict[tuple[str, str | None], list[str]] = {}
-    for t in text_index:
-        names = wanted.setdefault((t["entity"], t["label_or_type"]), [])
-        names += [p for p in t["properties"] if p not in names]
+    wanted: list[tuple[str, str | None, str, int]] = []
+    for n, t in enumerate(text_index):
+        for name in t["properties"]:
+            if (t["entity"], t["label_or_type"], name) not in {w[:3] for w in wanted}:
+                wanted.append((t["entity"], t["label_or_type"], name, n))
+    reader = sqlite3.connect(":memory:")
 
-    def content(kind: str, label: str, properties: Mapping[str, Any]) -> str:
-        names = wanted.get((kind, label), []) or wanted.get((kind, None), [])
-        return " ".join(_as_text(properties[p]) for p in names if properties.get(p) is not None)
+    def content(kind: str, entity: int, label: str, properties: str) -> str:
+        most = len(text_index) if known is None else known.get((kind, entity), len(text_index))
+        names = [prop for of, only, prop, at in wanted if of == kind and only in (None, label) and at < most]
+        ask = "SELECT CAST(json_extract(?, '$.' || ?) AS TEXT)"
+        values = [reader.execute(ask, (properties, name)).fetchone()[0] for name in names]
+        return " ".join(v for v in values if v is not None)
 
-    again = {i: place for place, i in enumerate(text_order)}
-    row_of = {n["id"]: row for row, n in enumerate(nodes)}
-    ordered = sorted(nodes, key=lambda n: (again.get(n["id"], -1), n["id"]))
-    rows = [
-        ("node", row_of[n["id"]], label, content("node", label, n["properties"]))
-        for n in ordered for label in n["labels"]
-    ]  # fmt: skip
-    rows += [
-        ("relationship", row, r["type"], content("relationship", r["type"], r["properties"]))
-        for row, r in enumerate(relationships)
-    ]
+    again = {i: place for place, i in enumerate(written_again)}
+    rows = []
+    for row, node in sorted(enumerate(nodes), key=lambda x: (again.get(x[1]["id"], -1), x[0])):
+        held = _json(node["properties"])
+        rows += [("node", row, label, content("node", node["id"], label, held)) for label in node["labels"]]
+    for row, r in enumerate(relationships):
+        held = _json(r["properties"])
+        rows.append(("relationship", row, r["type"], content("relationship", r["id"], r["type"], held)))
+    reader.close()
     columns = [list(c) for c in zip(*rows, strict=True)] or [[], [], [], []]
     return FtsIndex.build(*columns)  # type: ignore[arg-type]
 
 
-def _as_text(value: Any) -> str:
-    if isinstance(value, (list, dict)):
-        return json.dumps(value)
-    return str(int(value) if isinstance(value, bool) else value)
+def _json(value: Any) -> str:
+    """JSON as Grafito stores it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _collection(name: str, given: Mapping[str, Any]) -> Collection:

@@ -67,7 +67,7 @@ def _encode(texts: list[Any], encoder: Encoder | None, dimension: int, single: b
             errors[i] = "the query is blank"
     good = [i for i in range(len(texts)) if i not in errors]
     if good and encoder is None:
-        raise InvalidArgument("recall: texts need an encoder; give the engine one, or pass vectors=")
+        raise InvalidArgument("queries: texts need an encoder; give the engine one, or pass vectors=")
     embedding = torch.zeros(len(texts), dimension)
     if good:
         assert encoder is not None
