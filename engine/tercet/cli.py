@@ -1,4 +1,4 @@
-"""The command line: `tercet demo | build | recall | info | bench`.
+"""The command line: `tercet demo | build | recall | subgraph | path | info | bench`.
 
 Exit status 0: good; 1: the work failed; 2: wrong use.
 """
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from tercet.cli_graph import register
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow a shared machine down
@@ -122,6 +124,9 @@ def recall(
         for result in got:
             print_result(result, explain=explain)
         typer.echo(_speed(got.timings, len(rows)))
+
+
+register(app)
 
 
 @app.command()

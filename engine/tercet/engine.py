@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
+from tercet.analyse.verbs import Analyses
 from tercet.arguments import Arguments, read_arguments, whole
 from tercet.candidates import Bound
 from tercet.collection import Collection
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
     from tercet.info import Info
 
 
-class Engine(Verbs):
-    """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and subgraphs.
+class Engine(Verbs, Analyses):
+    """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and
+    subgraphs, those of `Analyses` rank and group them.
 
     Args:
         graph: the graph.

@@ -29,6 +29,7 @@ class SearchResults(Sequence["Hits"]):
     ranks: np.ndarray | None = None  # (T, H) int32 1-based rank in each half, 0: absent
     missing: tuple[dict[str, str], ...] | None = None  # (B,) halves that gave nothing, and why
     timings: dict[str, float] = field(default_factory=dict)  # seconds by stage
+    details: dict[str, np.ndarray] = field(default_factory=dict)  # (B,) each: what else a verb tells of every query
     _nodes: dict[int, Node] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -97,6 +98,11 @@ class Hits(Sequence[dict[str, Any]]):
     def missing(self) -> dict[str, str]:
         """Halves of a hybrid search ("vector", "text") that gave nothing, and why."""
         return {} if self.batch.missing is None else dict(self.batch.missing[self.place])
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What else the verb tells of the query, such as `converged` of `rank_subgraph`."""
+        return {name: values[self.place].item() for name, values in self.batch.details.items()}
 
     @property
     def available(self) -> int:
