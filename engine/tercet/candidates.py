@@ -115,11 +115,16 @@ def rescore(
         indptr, rows = b.by_owner
         inside = torch.nonzero(element < indptr.shape[0] - 1).flatten()
         element_in = element[inside].long()
-        counts = indptr[element_in + 1] - indptr[element_in]
-        pair = inside[torch.repeat_interleave(torch.arange(inside.shape[0], device=inside.device), counts)]
-        begin = counts.cumsum(0) - counts
-        offset = torch.arange(pair.shape[0], device=pair.device) - torch.repeat_interleave(begin, counts)
-        row = rows[torch.repeat_interleave(indptr[element_in], counts) + offset]
+        low, high = indptr[element_in], indptr[element_in + 1]
+        if b.distinct:
+            held = low < high
+            pair, row = inside[held], rows[low[held]]
+        else:
+            counts = high - low
+            pair = inside[torch.repeat_interleave(torch.arange(inside.shape[0], device=inside.device), counts)]
+            begin = counts.cumsum(0) - counts
+            offset = torch.arange(pair.shape[0], device=pair.device) - torch.repeat_interleave(begin, counts)
+            row = rows[torch.repeat_interleave(low, counts) + offset]
         got = b.collection.index.pairs(queries, query[pair].int().contiguous(), row.contiguous())
         mask = None if allowed is None else allowed[i]
         if mask is not None:

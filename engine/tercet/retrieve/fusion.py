@@ -12,6 +12,7 @@ import torch
 
 from tercet.errors import InvalidArgument
 from tercet.retrieve.limits import limits
+from tercet_kernels.rank_fusion import Fusion, rank_fusion
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ def fuse(
     *,
     rrf_k: float = 60,
     names: Sequence[str] | None = None,
-) -> Fused:
+) -> Fusion:
     """Fuse ranked lists by the book.
 
     A node's score is the float64 sum, in the order of the halves, of weight / (rrf_k + rank) over the halves that list
@@ -63,17 +64,7 @@ def fuse(
     if not (math.isfinite(rrf_k) and rrf_k >= 0):
         raise InvalidArgument(f"rrf_k: expected a number of at least 0, got {rrf_k!r}")
     limit = limits(k, queries).to(halves[0].node.device)
-    owners, span = [_owner(half) for half in halves], _span(halves)
-    keys = [owner * span + half.node.long() for owner, half in zip(owners, halves, strict=True)]
-    counted = [key for key, weight in zip(keys, weights, strict=True) if weight > 0]
-    found = torch.unique(torch.cat(counted))  # ascending: by query, then by node
-    ranks = _ranks(found, keys, owners, halves)
-    score = torch.zeros(found.shape, dtype=torch.float64, device=found.device)
-    for h, weight in enumerate(weights):
-        score += _reciprocal(weight, rrf_k, ranks[:, h], ranks[:, h] > 0)
-    order = score.sort(descending=True, stable=True).indices
-    order = order[(found[order] // span).sort(stable=True).indices]
-    return _cut(found[order] // span, found[order] % span, score[order], ranks[order], limit)
+    return rank_fusion([h.indptr for h in halves], [h.node for h in halves], weights, rrf_k, limit)
 
 
 def fuse_grafito(

@@ -7,9 +7,10 @@ import torch
 
 from tercet.errors import InvalidArgument
 from tercet.ranking import Status
-from tercet.retrieve.fusion import Half, fuse, fuse_grafito
+from tercet.retrieve.fusion import Fused, Half, fuse, fuse_grafito
 from tercet.retrieve.nearest import Retrieved
-from tercet.retrieve.ragged import Ragged, offsets, place_of, query_of, select
+from tercet.retrieve.ragged import Ragged, offsets, query_of, select
+from tercet_kernels.rank_fusion import Fusion
 
 NO_VECTORS = "the engine has no encoder, and no vectors were given"
 NO_WEIGHT = "its weight is 0"
@@ -56,25 +57,25 @@ def fuse_halves(
         raise InvalidArgument("vector_weight, text_weight: expected one above 0, got 0 and 0")
     device = words.hits.node.device
     parts = [_half(dense, k, device), _half(words, k, device)]
-    every = torch.full_like(k, sum(int(p.node.shape[0]) for p in parts) + 1)
+    fused: Fused | Fusion
     if raw_alone:
-        fused = fuse_grafito(
-            parts[0], parts[1], k.tolist(), vector_weight=weights[0], text_weight=weights[1], rrf_k=rrf_k
-        )
+        by = {"vector_weight": weights[0], "text_weight": weights[1], "rrf_k": rrf_k}
+        fused = fuse_grafito(parts[0], parts[1], k.tolist(), **by)
         available = fused.indptr.diff().cpu()
     else:
-        fused = fuse(parts, weights, every.tolist(), rrf_k=rrf_k, names=("vector", "text"))
-        available = fused.indptr.diff().cpu()
-        kept = place_of(fused.indptr) < k.to(device)[query_of(fused.indptr)]
-        fused = type(fused)(select(fused.indptr, kept), fused.node[kept], fused.score[kept], fused.ranks[kept])
+        fused = fuse(parts, weights, k.tolist(), rrf_k=rrf_k, names=("vector", "text"))
+        available = fused.available.cpu()
+    ranked = Ragged(fused.indptr, fused.node, fused.score)
+    ranks = fused.ranks
     if failed:
         asked = torch.ones(len(k), dtype=torch.bool, device=device)
         asked[list(failed)] = False
-        inside = asked[query_of(fused.indptr)]
-        fused = type(fused)(select(fused.indptr, inside), fused.node[inside], fused.score[inside], fused.ranks[inside])
-    state = _state(dense, words, fused.indptr.diff().cpu(), failed)
+        inside = asked[query_of(ranked.indptr)]
+        ranked = Ragged(select(ranked.indptr, inside), ranked.node[inside], ranked.score[inside])
+        ranks = ranks[inside]
+    state = _state(dense, words, ranked.indptr.diff().cpu(), failed)
     missing = _missing(dense, words, weights, failed, len(k), counted=not raw_alone)
-    return Combined(Ragged(fused.indptr, fused.node, fused.score), fused.ranks, available, state, missing)
+    return Combined(ranked, ranks, available, state, missing)
 
 
 def _half(found: Retrieved | None, k: torch.Tensor, device: torch.device) -> Half:

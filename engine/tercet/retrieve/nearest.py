@@ -76,15 +76,24 @@ def _admitted(
     bound: list[Bound], num_nodes: int, masks: torch.Tensor | None, row: torch.Tensor | None, queries: int
 ) -> torch.Tensor:
     """(B,) nodes with a vector that each query may find."""
-    held = torch.zeros(num_nodes, dtype=torch.bool)
-    for b in bound:
-        owner = b.owner.cpu().long()
-        held[owner[owner < num_nodes]] = True
-    every = torch.full((queries,), int(held.sum()), dtype=torch.int64)
+    held, count = _held(tuple(b.collection.name for b in bound), bound, num_nodes)
+    every = torch.full((queries,), count, dtype=torch.int64)
     if masks is None or row is None:
         return every
     counts = (masks & held).sum(dim=1)
     return torch.where(row < 0, every, counts[row.clamp(min=0).long()])
+
+
+def _held(names: tuple[str, ...], bound: list[Bound], num_nodes: int) -> tuple[torch.Tensor, int]:
+    """(N,) bool nodes that have a vector in one of the collections, and how many; kept with the first collection."""
+    kept = bound[0].__dict__.setdefault("_held", {})
+    if names not in kept:
+        held = torch.zeros(num_nodes, dtype=torch.bool)
+        for b in bound:
+            owner = b.owner.cpu().long()
+            held[owner[owner < num_nodes]] = True
+        kept[names] = (held, int(held.sum()))
+    return kept[names]
 
 
 def _row_mask(
