@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from bench.gpu_cells import captured, cosine, engine_of, expansion, fragments, recall, search, whole_graph
+from bench.gpu_cells import captured, cosine, engine_of, expansion, fragments, levels, recall, search, whole_graph
 from bench.gpu_checks import PROBLEMS, check, recall_check
 from bench.gpu_limits import ROOT, Bench, about, limits
 
@@ -25,6 +25,7 @@ STEPS: dict[str, tuple[tuple[str, ...], Callable[[Bench], Iterator[dict[str, Any
     "fragment": (("fragment", "triplet_topk", "fragment_topk"), fragments),
     "captured": (("captured",), captured),
     "expand": (("expand",), expansion),
+    "neighbors": (("neighbors",), levels),
     "edge_filter": (("edge_filter",), whole_graph),
     "recall": (("recall",), recall),
 }

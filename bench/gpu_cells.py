@@ -20,6 +20,7 @@ from tercet_kernels.edge_filter import edge_filter
 from tercet_kernels.expand import expand
 from tercet_kernels.fragment import fragment
 from tercet_kernels.fragment_topk import fragment_topk
+from tercet_kernels.neighbors import neighbors
 from tercet_kernels.triplet_topk import triplet_topk
 
 K = 100
@@ -184,6 +185,33 @@ def expansion(bench: Bench) -> Cells:
                 "expand", at, lambda d=depth, i=indptr, s=seed: expand(topology, i, s, d),
                 num_bytes=8 * entries + 4 * reached.shape[0], queries=batch,
             )  # fmt: skip
+
+
+def levels(bench: Bench) -> Cells:
+    """The step from ten seeds a query, then from what that reached: all nodes, and the 100 of the best rank."""
+    topology = graph_of(bench)
+    out, into = topology.out_indptr, topology.in_indptr
+    rank = torch.randint(1000, topology.source.shape, generator=bench.generator(3), device=bench.device).int()
+    for batch in (1, 4) if bench.small else (1, 256, 1024):
+        seed = torch.randint(topology.num_nodes, (batch, 10), generator=bench.generator(batch), device=bench.device)
+        seed = seed.sort(1).values
+        first = torch.cat([torch.ones_like(seed[:, :1], dtype=torch.bool), seed[:, 1:] != seed[:, :-1]], 1)
+        indptr = torch.cat([torch.zeros_like(seed[:1, 0]), first.sum(1).cumsum(0)])
+        node, begin = seed[first].int(), indptr[:-1]
+        for step in (1, 2):
+            walked = node.long()
+            entries = int((out[walked + 1] - out[walked] + into[walked + 1] - into[walked]).sum())
+            level = neighbors(topology, indptr, node, begin)
+            for name, options in (
+                ("all", {}),
+                ("100 by rank", {"order": "rank", "rank": rank, "limit": torch.full_like(begin, 100)}),
+            ):
+                at = f"{rank.shape[0]:,} edges, B={batch}, step {step}, {level.node.shape[0]:,} nodes, {name}"
+                yield bench.cell(
+                    "neighbors", at, lambda i=indptr, n=node, b=begin, o=options: neighbors(topology, i, n, b, **o),
+                    num_bytes=(8 if name == "all" else 12) * entries + 8 * level.node.shape[0], queries=batch,
+                )  # fmt: skip
+            indptr, node, begin = level.indptr, level.node, level.indptr[:-1]
 
 
 def whole_graph(bench: Bench) -> Cells:

@@ -18,6 +18,8 @@ from tercet_kernels.expand import reference as walks
 from tercet_kernels.fragment import fragment
 from tercet_kernels.fragment import reference as fragments
 from tercet_kernels.fragment_topk import fragment_topk
+from tercet_kernels.neighbors import neighbors
+from tercet_kernels.neighbors import reference as levels
 from tercet_kernels.triplet_topk import reference as triplets
 from tercet_kernels.triplet_topk import triplet_topk
 
@@ -122,6 +124,22 @@ def expand_problems() -> Iterator[Problem]:
             yield f"{size} edges, depth={depth}", expand, walks.expand, {**case, "depth": depth}
 
 
+def neighbors_problems() -> Iterator[Problem]:
+    """Directions with and without a limit in each order, all masks and none."""
+    none = dict.fromkeys(("relation", "walkable", "allowed", "allowed_row"))
+    for size in SIZES:
+        case = levels.example(5, max(size, 1), 3 * size, max(size // 20, 1), size)
+        rank = case.pop("rank")
+        for order in ("edge", "rank", "node"):
+            case |= {"order": order, "rank": rank if order == "rank" else None}
+            for direction in ("both", "out", "in"):
+                for limit in (None, torch.tensor([0, 1, 3, 10**6, -1])):
+                    options = {**case, "direction": direction, "limit": limit}
+                    name = f"{size} nodes, order={order}, {direction}, limited={limit is not None}"
+                    yield name, neighbors, levels.neighbors, options
+                    yield f"{name}, unmasked", neighbors, levels.neighbors, {**options, **none}
+
+
 def edge_problems() -> Iterator[Problem]:
     for size in SIZES:
         case = edges.example(5, nodes=max(size // 3, 3), edges=size, seed=size)
@@ -175,7 +193,7 @@ def search_problems() -> Iterator[Problem]:
 PROBLEMS: dict[str, Callable[[], Iterator[Problem]]] = {
     "cosine": cosine_problems, "search": search_problems, "fragment": fragment_problems,
     "triplet_topk": triplet_problems, "fragment_topk": fused_problems, "expand": expand_problems,
-    "edge_filter": edge_problems, "captured": captured_problems,
+    "neighbors": neighbors_problems, "edge_filter": edge_problems, "captured": captured_problems,
 }  # fmt: skip
 
 

@@ -23,10 +23,14 @@ def test_kernels_compile_and_round_every_step(tmp_path: Path) -> None:
         "tercet_kernels.triplet_topk.cuda.score_kernel", "tercet_kernels.expand.cuda.mark_kernel",
         "tercet_kernels.expand.cuda.visit_kernel", "tercet_kernels.expand.cuda.list_kernel",
         "tercet_kernels.edge_filter.cuda.minima_kernel", "tercet_kernels.edge_filter.cuda.collect_kernel",
+        "tercet_kernels.neighbors.cuda.mark_kernel", "tercet_kernels.neighbors.cuda.visit_kernel",
+        "tercet_kernels.neighbors.cuda.count_kernel",
     }  # fmt: skip
     for row in found:
         assert row["cubin_bytes"] > 0
         assert (row["fused"] > 0) == row["fusing"], row
+    visits = {row["minima"] > 0 for row in found if row["kernel"] == "tercet_kernels.neighbors.cuda.visit_kernel"}
+    assert visits == {False, True}  # both walks, and the least of 64 bits is one instruction
 
 
 def compile_instead(fusing: bool) -> None:
@@ -50,7 +54,8 @@ def compile_instead(fusing: bool) -> None:
         made = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=named)
         row = {
             "kernel": f"{kernel.__module__}.{kernel.__name__}", "fusing": fusing,
-            "fused": made.asm["ptx"].count("fma.rn.f64"), "cubin_bytes": len(made.asm["cubin"]),
+            "fused": made.asm["ptx"].count("fma.rn.f64"), "minima": made.asm["ptx"].count(".min.s64"),
+            "cubin_bytes": len(made.asm["cubin"]),
         }  # fmt: skip
         print(json.dumps(row))
 
@@ -68,6 +73,8 @@ def main() -> None:
     from tercet_kernels.expand import cuda as expand
     from tercet_kernels.expand import reference as walks
     from tercet_kernels.fragment import cuda as fragment
+    from tercet_kernels.neighbors import cuda as neighbors
+    from tercet_kernels.neighbors import reference as levels
     from tercet_kernels.triplet_topk import cuda as triplet_topk
     from tercet_kernels.triplet_topk import reference as triplets
 
@@ -94,6 +101,14 @@ def main() -> None:
                 seed = graph["seed"][: 1 if queries == 1 else None]
                 expand.expand(graph["topology"], indptr.clamp(max=len(seed)), seed, 2, allowed, row, queries > 1)
             edge_filter.edge_filter(**whole | single | {"rule": None, "matched": None})
+            torch.empty = torch.ones  # as if nodes had been reached
+            for options in ({"order": "rank"}, {"order": "edge", "rank": None, "relation": None, "walkable": None},
+                            {"order": "node", "rank": None, "allowed": None, "allowed_row": None}):  # fmt: skip
+                neighbors.neighbors(**levels.example() | {"direction": "both", "limit": None} | options)
+            one = levels.example(1, 30, 1, 1) | {"indptr": torch.tensor([0, 1]), "begin": torch.tensor([0])}
+            one |= {"node": torch.zeros(1, dtype=torch.int32), "walkable": torch.ones(1, dtype=torch.bool)}
+            neighbors.neighbors(**one, direction="out", order="rank", limit=None)  # sizes of 1 here too
+            torch.empty = torch.zeros
         edge_filter.edge_filter(**whole)
 
 

@@ -6,6 +6,7 @@ import torch
 
 from tercet_kernels._checks import check
 from tercet_kernels._threads import threads
+from tercet_kernels._triton import has_triton
 from tercet_kernels._types import Topology
 from tercet_kernels.neighbors import cpu, reference
 
@@ -61,7 +62,8 @@ def neighbors(
         ValueError: a shape, dtype, device or option differs from the above.
 
     Memory: the result; on the CPU 20 bytes a node of the graph a thread, and at most `ROOM` entries beside the result
-    (one query's own, where they are more). The reference, which serves CUDA, holds the frontier's lists.
+    (one query's own, where they are more). On CUDA see `cuda.neighbors`, which syncs once for every group of queries.
+    Without Triton, CUDA runs the reference, which holds the frontier's lists and sorts them.
     """
     device, queries, size = topology.source.device, indptr.shape[0] - 1, topology.num_nodes
     check("indptr", indptr, (None,), torch.int64, device)
@@ -86,7 +88,12 @@ def neighbors(
     if limit is not None:
         check("limit", limit, (queries,), torch.int64, device)
     if device.type != "cpu":
-        return reference.neighbors(
+        form = reference.neighbors
+        if node.is_cuda and has_triton():
+            from tercet_kernels.neighbors import cuda
+
+            form = cuda.neighbors
+        return form(
             topology, indptr, node, begin, direction, order, rank, relation, walkable, allowed, allowed_row, limit
         )
     none = {torch.bool: torch.zeros(0, dtype=torch.bool), torch.int32: torch.zeros(0, dtype=torch.int32)}

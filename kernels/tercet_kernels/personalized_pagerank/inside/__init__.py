@@ -1,0 +1,1 @@
+"""Personalized PageRank when each query walks among nodes of its own."""

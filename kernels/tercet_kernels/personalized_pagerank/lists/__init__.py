@@ -1,0 +1,1 @@
+"""The lists of where each node is entered from."""
