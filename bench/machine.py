@@ -14,7 +14,9 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("tercet", "torch", "numba", "numpy", "pyarrow", "faiss-cpu", "scipy", "igraph", "sentence-transformers")
+PACKAGES = (
+    "tercet", "torch", "numba", "numpy", "pyarrow", "faiss-cpu", "scipy", "igraph", "networkx", "sentence-transformers",
+)  # fmt: skip
 
 
 def about() -> dict[str, Any]:

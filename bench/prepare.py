@@ -1,6 +1,7 @@
 """What the cells of several suites share: workloads by name, engines, topologies and fixed candidates."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -53,22 +54,27 @@ def workload(spec: str, dimension: int, num_queries: int, seed: int) -> Workload
 
 def engine_of(
     given: Workload,
-    mode: Literal["native", "cognee"] = "native",
+    mode: Literal["native", "cognee", "grafito"] = "native",
     *,
     device: str = "cpu",
     described: bool = False,
     encoder: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    lexical: Any = None,
 ) -> Engine:
     """The engine of a workload; parity wants the order that the other library reads.
 
     Args:
         described: give nodes names and descriptions, for texts as they come from real graphs.
+        columns: more columns of the node table.
+        lexical: what text searches read, as for `Engine`.
     """
     order: Literal["canonical", "input"] = "canonical" if mode == "native" else "input"
     ids, texts = np.asarray(given.node_ids), np.asarray(given.relation_texts)
     nodes: dict[str, Any] = {"id": given.node_ids}
     if described:
         nodes |= described_columns(given.num_nodes)
+    nodes |= columns or {}
     graph = Graph.from_tables(
         nodes,
         {"source": ids[given.source], "target": ids[given.target], "relation": texts[given.relation]},
@@ -83,7 +89,7 @@ def engine_of(
     collections.append(
         Collection.build(RELATIONS, given.relation_vectors, given.relation_texts, "relation", order=order)
     )
-    return Engine(graph, collections, mode=mode, device=device, encoder=encoder)
+    return Engine(graph, collections, mode=mode, device=device, encoder=encoder, lexical=lexical)
 
 
 def described_columns(count: int, seed: int = 0) -> dict[str, list[str]]:

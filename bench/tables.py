@@ -72,11 +72,12 @@ def tables_of(cells: list[Cell]) -> list[Table]:
             "Cognee's vector search costs nothing here: its stores are prepared answers whose time is subtracted. It "
             "has no batch form of a limited search, so its rate there is that of calls one after another.",
         ),
+        _verbs([c for c in timed if c["suite"] == "grafito" and c["settings"]["call"] != "pagerank"]),
+        _ranks([c for c in timed if c["suite"] == "grafito" and c["settings"]["call"] == "pagerank"]),
         _summary(
-            "Beside Grafito", "One query a call. Tercet's subgraph row is recall in a neighbourhood of one step, which "
-            "also scores and ranks.",
-            [c for c in timed if c["suite"] == "grafito"],
-            ("workload", "system", "settings", "time", "agrees"),
+            "Subgraphs by stage", "Where Tercet's time goes; milliseconds are medians.",
+            [c for c in timed if c["suite"] == "grafito" and c["settings"].get("form") == "arrays"],
+            ("workload", "settings", "time", "stages"),
         ),
         *(
             _summary(title, note, [c for c in timed if c["suite"] == suite], columns)
@@ -145,6 +146,66 @@ def _paired(title: str, cells: list[Cell], other: str, note: str = "") -> Table:
     )  # fmt: skip
 
 
+def _verbs(cells: list[Cell]) -> Table:
+    """A row for each call, batch and index of Grafito's, with Tercet's arrays, its objects and Grafito's rules."""
+    rows = []
+    for peer in [c for c in cells if c["system"] == "grafito"]:
+        mine = [c for c in cells if c["system"] == "tercet" and _question(c) == _question(peer)]
+        for batch in dict.fromkeys(c["settings"]["batch"] for c in mine):
+            forms = {(c["settings"]["mode"], c["settings"]["form"]): c for c in mine if c["settings"]["batch"] == batch}
+            sides = [forms.get(k) for k in (("native", "arrays"), ("native", "objects"), ("grafito", "arrays"))]
+            rows.append(
+                [_workload(peer), _call(peer), str(batch), *(_each(c) for c in sides), peer["settings"]["backend"],
+                 _each(peer), *(_times(peer, c) for c in sides), COLUMNS["agrees"](peer)]
+            )  # fmt: skip
+    return Table(
+        "Beside Grafito", "Milliseconds are medians a query; Grafito has no batch form, so its are those of single "
+        "calls. Tercet's answers are arrays, or the objects that Grafito makes, too; \"its rules\": arrays, by "
+        "Grafito's rules, by which the answers are compared: the same seeds, nodes, relationships and routes.",
+        ["graph", "call", "batch", "Tercet, ms", "objects, ms", "its rules, ms", "index", "Grafito, ms", "ratio",
+         "ratio, objects", "ratio, its rules", "same answers"], rows,
+    )  # fmt: skip
+
+
+def _ranks(cells: list[Cell]) -> Table:
+    """A row for each batch and library beside Tercet."""
+    rows = []
+    for peer in [c for c in cells if c["system"] != "tercet"]:
+        for c in [c for c in cells if c["system"] == "tercet" and _question(c) == _question(peer)]:
+            rows.append(
+                [_workload(c), str(c["settings"]["batch"]), _each(c), peer["system"], _each(peer), _times(peer, c),
+                 COLUMNS["agrees"](peer)]
+            )  # fmt: skip
+    return Table(
+        "Personalised PageRank", "Milliseconds are medians a query; the others answer single queries. Same: the scores "
+        "of the best nodes, within 1e-5.",
+        ["graph", "batch", "Tercet, ms", "library", "its ms", "ratio", "same scores"], rows,
+    )  # fmt: skip
+
+
+def _question(cell: Cell) -> tuple[str, str]:
+    """What cells of several systems have in common."""
+    return _workload(cell), _call(cell)
+
+
+def _call(cell: Cell) -> str:
+    settings = cell["settings"]
+    return ", ".join([settings["call"], *(f"{k} {v}" for k, v in settings.items() if k in ARGUMENTS)])
+
+
+def _each(cell: Cell | None) -> str:
+    """Milliseconds a query."""
+    return "" if cell is None else f"{cell['median_s'] * 1e3 / cell['settings']['batch']:.3g}"
+
+
+def _times(slow: Cell, fast: Cell | None) -> str:
+    """How many times as many queries a second."""
+    if fast is None:
+        return ""
+    times = fast["qps"] / slow["qps"]
+    return f"{times:,.0f}" if times >= 10 else f"{times:.2g}"
+
+
 def _key(cell: Cell) -> tuple[str, int, int]:
     return _workload(cell), cell["settings"]["batch"], cell["settings"]["wide"]
 
@@ -172,6 +233,7 @@ def _bytes(count: Any) -> str:
     return "" if count is None else f"{count / 1e6:,.1f} MB"
 
 
+ARGUMENTS = ("k", "expand", "max_hops", "seeds", "top_k")
 QUANTILES = ("p20_s", "median_s", "p80_s")
 COLUMNS = {
     "suite": lambda c: c["suite"],

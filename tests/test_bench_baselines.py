@@ -11,7 +11,7 @@ from bench.baselines import faiss_flat, igraph_induced, scipy_csr, torch_plain
 from bench.baselines.peers import find_python
 from bench.config import load
 from bench.prepare import CANDIDATES, batch_of, draw, engine_of, scene, topology_of
-from bench.suites import Bench, cognee, grafito
+from bench.suites import Bench, cognee
 from bench.suites.graph import rank, same
 from bench.suites.pipeline import agreement, plain_of
 from bench.workloads import Workload, make
@@ -115,15 +115,6 @@ def test_cognee() -> None:
     assert {(c["settings"]["batch"], c["settings"]["wide"]) for c in cells} == {(1, 20), (1, 0), (4, 0)}
     for c in cells:
         assert c["agreement"]["same"] == c["agreement"]["queries"] > 0, c
-
-
-def test_grafito() -> None:
-    sets = ['grafito.workloads=["power_law:120:500"]', "grafito.queries=4", "grafito.k=5",
-            'grafito.backends=["bruteforce"]']  # fmt: skip
-    cells = [c for c in peer_cells(grafito, "grafito", "grafito", "grafitodb", sets) if c["system"] == "grafito"]
-    assert [c["settings"]["call"] for c in cells] == ["search", "subgraph"]
-    for c in cells:
-        assert c["agreement"]["same"] == c["agreement"]["queries"] == 4, c
 
 
 def test_a_missing_peer_is_skipped_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

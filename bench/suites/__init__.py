@@ -27,7 +27,7 @@ NAMES = {
     "memory": "the highest resident memory of a call in a fresh process",
     "roofline": "this machine's bandwidth and matrix rate, and the share of them that stages reach",
     "cognee": "Cognee 1.6.5's own triplet search in its own environment",
-    "grafito": "Grafito 0.8.6's vector search and subgraph in its own environment",
+    "grafito": "subgraph verbs beside Grafito 0.8.6 in its own environment, PageRank beside igraph and networkx",
 }
 
 

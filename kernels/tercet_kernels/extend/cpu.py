@@ -1,0 +1,111 @@
+"""Numba form of `extend`: walk, rank and append in one pass a query."""
+
+import numpy as np
+from numba import njit, prange
+
+from tercet_kernels.cosine.cpu import LANES, dot
+from tercet_kernels.neighbors.cpu import SELECTED, walk
+
+EDGE, RANK, NODE, DISTANCE = 0, 1, 2, 3
+
+
+@njit(nogil=True, cache=True)
+def measure(found, count, query, vectors, node_row, distance, lanes):
+    """Distances of what was found, +inf for a node without a vector."""
+    for i in range(count):
+        row = found[i]
+        if node_row.size > 0:
+            row = node_row[row]
+        if row < 0:
+            distance[i] = np.inf
+        else:
+            product = dot(query, vectors[row], lanes)
+            distance[i] = np.float32(min(max(1.0 - product, 0.0), 2.0))
+
+
+@njit(nogil=True, cache=True)
+def arrange(found, by, count, keep, rank, bits, order, packed, out, start):
+    """Write the best `keep` nodes of what was found, in order."""
+    for i in range(count):
+        key = np.int64(0)
+        if order == EDGE:
+            key = np.int64(by[i])
+        elif order == RANK:
+            key = np.int64(rank[by[i]])
+        elif order == DISTANCE:
+            key = np.int64(bits[i])  # of floats that aren't negative: they order as their values do
+        packed[i] = (key << 32) | np.int64(found[i])
+    kept = packed[:count]
+    if keep < count:
+        kept = np.partition(kept, keep)[:keep] if keep > 0 else kept[:0]
+    kept.sort()
+    for i in range(keep):
+        out[start + i] = np.int32(kept[i] & 0xFFFFFFFF)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def extend(graph, held, given, near, ways, order, room, level, threads):
+    source, target, out_indptr, out_edge, in_indptr, in_edge = graph
+    indptr, node, hop, begin = held
+    rank, relation, walkable, allowed, allowed_row, limit = given
+    vectors_of_queries, vectors, node_row = near
+    outward, inward = ways
+    queries = indptr.size - 1
+    size = out_indptr.size - 1
+    offsets = np.zeros(queries + 1, np.int64)
+    for q in range(queries):
+        offsets[q + 1] = offsets[q] + room[q]
+    wide = np.empty(offsets[-1], np.int32)
+    taken = np.zeros(queries, np.int64)
+    available = np.zeros(queries, np.int64)
+    for t in prange(threads):
+        place = np.zeros(size, np.int32)  # 1 + where a node stands in `found`
+        found = np.empty(size, np.int32)
+        by = np.empty(size, np.int32)
+        distance = np.empty(size, np.float32)
+        bits = distance.view(np.int32)
+        packed = np.empty(size, np.int64)
+        lanes = np.empty(LANES, np.float64)
+        for q in range(np.int64(t), queries, threads):
+            if begin[q] == indptr[q + 1]:
+                continue
+            for s in range(indptr[q], indptr[q + 1]):
+                if node[s] < size:
+                    place[node[s]] = SELECTED
+            row = allowed_row[q] if allowed_row.size > 0 else np.int32(-1)
+            count = np.int64(0)
+            for s in range(begin[q], indptr[q + 1]):
+                u = node[s]
+                if u >= size:
+                    continue
+                if outward:
+                    count = walk(out_edge, target, out_indptr[u], out_indptr[u + 1], relation, walkable, allowed, row,
+                                 place, found, by, count, rank, order)  # fmt: skip
+                if inward:
+                    count = walk(in_edge, source, in_indptr[u], in_indptr[u + 1], relation, walkable, allowed, row,
+                                 place, found, by, count, rank, order)  # fmt: skip
+            available[q] = count
+            taken[q] = min(count, max(limit[q], 0)) if limit.size > 0 else count
+            if order == DISTANCE and taken[q] > 0:
+                measure(found, count, vectors_of_queries[q], vectors, node_row, distance, lanes)
+            arrange(found, by, count, taken[q], rank, bits, order, packed, wide, offsets[q])
+            for s in range(indptr[q], indptr[q + 1]):
+                if node[s] < size:
+                    place[node[s]] = 0
+            for j in range(count):
+                place[found[j]] = 0
+    bounds = np.zeros(queries + 1, np.int64)
+    for q in range(queries):
+        bounds[q + 1] = bounds[q] + indptr[q + 1] - indptr[q] + taken[q]
+    nodes = np.empty(bounds[-1], np.int32)
+    hops = np.empty(bounds[-1], np.int32)
+    frontier = np.empty(queries, np.int64)
+    for q in range(queries):
+        old = indptr[q + 1] - indptr[q]
+        first = bounds[q]
+        nodes[first : first + old] = node[indptr[q] : indptr[q + 1]]
+        hops[first : first + old] = hop[indptr[q] : indptr[q + 1]]
+        nodes[first + old : bounds[q + 1]] = wide[offsets[q] : offsets[q] + taken[q]]
+        hops[first + old : bounds[q + 1]] = level
+        frontier[q] = bounds[q + 1] if available[q] > taken[q] else first + old
+    return bounds, nodes, hops, frontier, available, taken
