@@ -223,18 +223,18 @@ def test_a_query_gets_the_same_subgraph_alone_and_in_any_batch(options: dict) ->
 
 def test_the_reference_kernels_give_the_same_subgraphs(monkeypatch) -> None:
     """What serves CUDA without Triton, on the CPU."""
-    from tercet_kernels.neighbors import reference
+    from tercet_kernels.extend import reference
 
     engine = engine_of(random_graph(80, 300, 6))
     queries = np.random.default_rng(7).normal(size=(5, 8)).astype(np.float32)
-    want = answers(engine.semantic_subgraph(vectors=queries, k=3, expand=2, max_nodes=30))
-
-    def plain(topology, indptr, node, begin, **o):
-        names = ("direction", "order", "rank", "relation", "walkable", "allowed", "allowed_row", "limit")
-        return reference.neighbors(topology, indptr, node, begin, *(o.get(n) for n in names))
-
-    monkeypatch.setattr("tercet.retrieve.expansion.neighbors", plain)
-    assert answers(engine.semantic_subgraph(vectors=queries, k=3, expand=2, max_nodes=30)) == want
+    options = {"vectors": queries, "k": 3, "expand": 2, "max_nodes": 30}
+    want = answers(engine.semantic_subgraph(**options))
+    names = ("direction", "order", "rank", "near", "relation", "walkable", "allowed", "allowed_row", "limit")
+    plain = lambda *given, **o: reference.extend(*given, *(o.get(n) for n in names))  # noqa: E731
+    monkeypatch.setattr("tercet.retrieve.expansion.extend", plain)
+    assert answers(engine.semantic_subgraph(**options)) == want
+    monkeypatch.setattr("tercet.retrieve.nearness.Nearness.near", lambda self, size: None)
+    assert answers(engine.semantic_subgraph(**options)) == want  # what several collections take
 
 
 def test_an_attribute_of_a_larger_batch_says_what_to_do() -> None:

@@ -1,16 +1,16 @@
 """Expansion: the nodes around each query's seeds, level by level, and the relationships among them."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from tercet.retrieve.nearness import Nearness
 from tercet.retrieve.ragged import interleave, offsets, place_of, query_of, select
-from tercet_kernels._types import NodeHits, Topology
-from tercet_kernels.fragment import fragment
-from tercet_kernels.neighbors import Direction, Level, neighbors
-
-Nearness = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # (P,) query and node to (P,) float32 distance
+from tercet_kernels._types import Topology
+from tercet_kernels.extend import Extended, extend
+from tercet_kernels.induced import induced
+from tercet_kernels.neighbors import Direction, neighbors
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,44 +50,60 @@ def expand(topology: Topology, indptr: torch.Tensor, seed: torch.Tensor, walk: W
     Args:
         indptr, seed: (B + 1,) int64 and (S,) int32 node rows, none twice within a query.
     """
-    node, hops = seed, torch.zeros_like(seed)
-    begin = indptr[:-1]
+    node, hops, begin = seed, torch.zeros_like(seed), indptr[:-1].contiguous()
     available = indptr.diff()
     truncated = torch.zeros_like(available, dtype=torch.bool)
+    near = None if walk.nearness is None or walk.by_edge else walk.nearness.near(topology.num_nodes)
     for hop in range(1, walk.expand + 1):
-        level = next_level(topology, indptr, node, begin, walk)
-        left_out = level.available > level.indptr.diff()
-        truncated |= left_out
-        available += level.available
-        if level.node.shape[0] == 0:  # the host knows the size already
+        if walk.nearness is not None and near is None and not walk.by_edge:
+            grown = _extend(topology, indptr, node, hops, begin, hop, walk, walk.nearness)
+        else:
+            order = "edge" if walk.by_edge else "distance" if near else "node" if walk.rank is None else "rank"
+            grown = extend(
+                topology, indptr, node, hops, begin, hop, order=order, near=near,
+                rank=walk.rank if order == "rank" else None, limit=_limit(indptr, walk), **_way(walk),
+            )  # fmt: skip
+        held = node.shape[0]
+        indptr, node, hops, begin, reached, taken = grown
+        available += reached
+        truncated |= reached > taken
+        if node.shape[0] == held:  # nothing is new, so nothing leads on; the host knows the size already
             break
-        counts = indptr.diff()
-        indptr, node, hops = interleave(
-            [(indptr, node, hops), (level.indptr, level.node, torch.full_like(level.node, hop))]
-        )
-        begin = torch.where(left_out, indptr[1:], indptr[:-1] + counts)
     return Selection(indptr, node, hops, available, truncated)
 
 
-def next_level(topology: Topology, indptr: torch.Tensor, node: torch.Tensor, begin: torch.Tensor, walk: Walk) -> Level:
-    """One step of all queries, cut to what their budgets leave."""
-    order = "edge" if walk.by_edge else "rank" if walk.rank is not None and walk.nearness is None else "node"
-    limit = None if walk.max_nodes is None else (walk.max_nodes - indptr.diff()).clamp(min=0)
-    level = neighbors(
-        topology, indptr, node, begin, direction=walk.direction, order=order,  # type: ignore[arg-type]
-        rank=walk.rank if order == "rank" else None, relation=walk.relation, walkable=walk.walkable,
-        allowed=walk.entered, allowed_row=walk.entered_row, limit=None if walk.nearness is not None else limit,
-    )  # fmt: skip
-    if walk.nearness is None or walk.by_edge:
-        return level
+def _way(walk: Walk) -> dict[str, Any]:
+    return {"direction": walk.direction, "relation": walk.relation, "walkable": walk.walkable,
+            "allowed": walk.entered, "allowed_row": walk.entered_row}  # fmt: skip
+
+
+def _limit(indptr: torch.Tensor, walk: Walk) -> torch.Tensor | None:
+    return None if walk.max_nodes is None else (walk.max_nodes - indptr.diff()).clamp(min=0)
+
+
+def _extend(
+    topology: Topology,
+    indptr: torch.Tensor,
+    node: torch.Tensor,
+    hops: torch.Tensor,
+    begin: torch.Tensor,
+    hop: int,
+    walk: Walk,
+    nearness: Nearness,
+) -> Extended:
+    """`extend` where no one array holds what is ranked by: several collections, or several rows a node."""
+    level = neighbors(topology, indptr, node, begin, **_way(walk))
     query = query_of(level.indptr)
-    distance = walk.nearness(query.int(), level.node)
+    distance = nearness(query.int(), level.node)
     at = torch.argsort(distance, stable=True)  # nodes ascend within a query, so ties go to the smaller row
     at = at[torch.argsort(query[at], stable=True)]
-    if limit is None:
-        return Level(level.indptr, level.node[at], level.edge[at], level.available)
-    kept = place_of(level.indptr) < limit[query]
-    return Level(select(level.indptr, kept), level.node[at][kept], level.edge[at][kept], level.available)
+    limit = _limit(indptr, walk)
+    kept = torch.ones_like(at, dtype=torch.bool) if limit is None else place_of(level.indptr) < limit[query]
+    fresh, bounds = level.node[at][kept], select(level.indptr, kept)
+    old = indptr.diff()
+    indptr, node, hops = interleave([(indptr, node, hops), (bounds, fresh, torch.full_like(fresh, hop))])
+    begin = torch.where(level.available > bounds.diff(), indptr[1:], indptr[:-1] + old)
+    return Extended(indptr, node, hops, begin, level.available, bounds.diff())
 
 
 def among(topology: Topology, selection: Selection, walk: Walk, *, filtered: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -99,15 +115,8 @@ def among(topology: Topology, selection: Selection, walk: Walk, *, filtered: boo
     Returns:
         (indptr (B + 1,) int64, edge (M,) int32 ascending within a query).
     """
-    query = query_of(selection.indptr)
-    key = query * max(topology.num_nodes, 1) + selection.node.long()
-    node = selection.node[torch.argsort(key)].contiguous()
-    found = fragment(topology, NodeHits(selection.indptr, node, torch.zeros(node.shape, dtype=torch.float64,
-                                                                           device=node.device)))  # fmt: skip
-    if not filtered or walk.walkable is None or walk.relation is None:
-        return found.indptr, found.edge
-    keep = walk.walkable[walk.relation[found.edge.long()].long()]  # -1, no label, is the last entry
-    return select(found.indptr, keep), found.edge[keep]
+    filters = (walk.relation, walk.walkable) if filtered and walk.walkable is not None else (None, None)
+    return induced(topology, selection.indptr, selection.node, *filters)
 
 
 def no_edges(selection: Selection) -> tuple[torch.Tensor, torch.Tensor]:

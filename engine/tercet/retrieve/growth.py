@@ -15,7 +15,8 @@ from tercet.errors import InvalidArgument
 from tercet.graph import Graph
 from tercet.labels import label_mask, relation_mask
 from tercet.ranking import Status
-from tercet.retrieve.expansion import Nearness, Selection, Walk, among, expand, no_edges
+from tercet.retrieve.expansion import Selection, Walk, among, expand, no_edges
+from tercet.retrieve.nearness import Nearness
 from tercet.retrieve.ragged import Ragged, distinct
 from tercet.retrieve.subgraph import Subgraphs
 from tercet.rules import Rules

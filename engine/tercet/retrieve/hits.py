@@ -30,6 +30,7 @@ class SearchResults(Sequence["Hits"]):
     missing: tuple[dict[str, str], ...] | None = None  # (B,) halves that gave nothing, and why
     timings: dict[str, float] = field(default_factory=dict)  # seconds by stage
     details: dict[str, np.ndarray] = field(default_factory=dict)  # (B,) each: what else a verb tells of every query
+    version: int = 0  # of the engine, which the answers are from
     _nodes: dict[int, Node] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:

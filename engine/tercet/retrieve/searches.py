@@ -20,36 +20,28 @@ from tercet.retrieve.fts import FtsIndex
 from tercet.retrieve.hits import SearchResults
 from tercet.retrieve.nearest import Retrieved, nearest_nodes
 from tercet.retrieve.words import text_nodes, text_side
+from tercet.state import Versioned, pinned
 
 if TYPE_CHECKING:
-    from tercet.collection import Collection
     from tercet.encoder import Encoder
-    from tercet.graph import Graph
     from tercet.rules import Rules
-    from tercet_kernels._types import Topology
 
 DEPTH = 4  # candidates of each half of a hybrid search, by result
 
 
-class Searches:
+class Searches(Versioned):
     """Searches for nodes, by vector, by text and by both; see `Verbs` for the arguments."""
 
-    graph: "Graph"
-    collections: "list[Collection]"
     rules: "Rules"
     device: torch.device
     encoder: "Encoder | None"
-    lexical: Any
 
     if TYPE_CHECKING:
 
         @property
         def dimension(self) -> int: ...
-        @property
-        def bound(self) -> list[Bound]: ...
-        @property
-        def topology(self) -> Topology: ...
 
+    @pinned
     def semantic_search(
         self,
         queries: str | Sequence[str] | None = None,
@@ -66,6 +58,7 @@ class Searches:
         batch, found = self._nearest(queries, vectors, k, collections, filter_labels, filter_props, filter, clock)
         return self._results(batch.text, batch.errors, found, clock)
 
+    @pinned
     def text_search(
         self,
         queries: str | Sequence[str],
@@ -85,6 +78,7 @@ class Searches:
             found = self._words(texts, errors, read_counts("k", k, len(texts)), filter_labels, filter_props, filter)
         return self._results(list(texts), errors, found, clock)
 
+    @pinned
     def hybrid_search(
         self,
         queries: str | Sequence[str],

@@ -54,6 +54,7 @@ class Subgraphs(Sequence["Subgraph"]):
     route_node: np.ndarray | None = None
     pair_table: Pairs | None = None
     timings: dict[str, float] = field(default_factory=dict)  # seconds by stage
+    version: int = 0  # of the engine, which the answers are from
     _nodes: dict[int, Node] = field(default_factory=dict, repr=False)
     _relationships: dict[int, Relationship] = field(default_factory=dict, repr=False)
 
@@ -126,7 +127,7 @@ class Subgraphs(Sequence["Subgraph"]):
         held: dict[int, Any] = self._nodes if kind == "node" else self._relationships
         indptr, rows = (self.indptr, self.node) if kind == "node" else (self.edge_indptr, self.edge)
         mine = rows[indptr[place] : indptr[place + 1]].tolist()
-        if any(row not in held for row in mine):
+        if not held.keys() >= set(mine):
             low = place // BLOCK * BLOCK
             block = np.unique(rows[indptr[low] : indptr[min(low + BLOCK, len(self))]])
             fresh = np.array([row for row in block.tolist() if row not in held], np.int64)

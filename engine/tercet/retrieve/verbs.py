@@ -5,16 +5,17 @@ from typing import Any
 
 import torch
 
-from tercet.candidates import Bound, rescore
+from tercet.candidates import Bound
 from tercet.clock import Clock
 from tercet.query import QueryBatch
-from tercet.retrieve.expansion import Nearness
 from tercet.retrieve.growth import Growth, Rank, grow, read_growth, seed_state
 from tercet.retrieve.nearest import Retrieved
+from tercet.retrieve.nearness import Nearness
 from tercet.retrieve.ragged import Ragged
 from tercet.retrieve.searches import Searches, read_counts, read_texts
 from tercet.retrieve.seeds import read_seeds
 from tercet.retrieve.subgraph import Subgraphs
+from tercet.state import pinned
 from tercet_kernels.neighbors import Direction
 
 
@@ -48,6 +49,7 @@ class Verbs(Searches):
         InvalidArgument: the call itself is wrong; the message names the argument.
     """
 
+    @pinned
     def subgraph(
         self,
         seeds: Any,
@@ -80,6 +82,7 @@ class Verbs(Searches):
         return grow(self.graph, self.topology, growth, read.hits, text=read.text, errors=read.errors,
                     state=seed_state(read.hits, read.errors), nearness=None, clock=clock)  # fmt: skip
 
+    @pinned
     def semantic_subgraph(
         self,
         queries: str | Sequence[str] | None = None,
@@ -108,6 +111,7 @@ class Verbs(Searches):
         batch, found = self._nearest(queries, vectors, k, collections, filter_labels, filter_props, filter, clock)
         return self._grown(growth, batch, batch.text, found, self._searched_nodes(collections), clock)
 
+    @pinned
     def text_subgraph(
         self,
         queries: str | Sequence[str],
@@ -136,6 +140,7 @@ class Verbs(Searches):
             found = self._words(texts, errors, read_counts("k", k, len(texts)), filter_labels, filter_props, filter)
         return self._grown(growth, None, list(texts), found, [], clock, errors)
 
+    @pinned
     def hybrid_subgraph(
         self,
         queries: str | Sequence[str],
@@ -174,6 +179,7 @@ class Verbs(Searches):
                     errors=hits.errors, nearness=self._nearness(batch, bound), clock=clock,
                     missing=hits.missing)  # fmt: skip
 
+    @pinned
     def path_context(
         self,
         waypoints: Any,
@@ -247,5 +253,4 @@ class Verbs(Searches):
         """Distances of nodes to the queries that have vectors."""
         if batch is None or not bound:
             return None
-        queries = batch.embedding.to(self.device)
-        return lambda query, node: rescore(bound, queries, query, node, "best")[0]
+        return Nearness(bound, batch.embedding.to(self.device))
