@@ -84,10 +84,17 @@ def open(
     """
     from tercet.engine import Engine
 
-    manifest, data = read_manifest(path)
-    check_files(manifest, data, hashes=verify)
-    graph = _read_graph(manifest["graph"], data / "graph")
-    collections = [_read_collection(c, data / f"collection-{i}") for i, c in enumerate(manifest["collections"])]
+    while True:
+        manifest, data = read_manifest(path)
+        try:
+            check_files(manifest, data, hashes=verify)
+            graph = _read_graph(manifest["graph"], data / "graph")
+            collections = [_read_collection(c, data / f"collection-{i}") for i, c in enumerate(manifest["collections"])]
+        except (StoreError, OSError):
+            if read_manifest(path)[1] != data:
+                continue  # a writer committed the next version meanwhile and cleared this one away
+            raise
+        break
     options.setdefault("mode", manifest["mode"])
     return Engine(graph, collections, encoder if encoder is not None else manifest["encoder"], device, **options)
 
@@ -131,18 +138,25 @@ def check_files(manifest: dict[str, Any], data: Path, *, hashes: bool) -> None:
     if unknown:
         raise StoreError(f"{data / min(unknown)}: the manifest doesn't name it")
     for name, want in manifest["files"].items():
-        file = data / name
-        if ".." in Path(name).parts or Path(name).is_absolute():
-            raise StoreError(f"manifest.json: {name!r} lies outside the store")
-        if not file.is_file():
-            raise StoreError(f"{file}: missing")
-        size = file.stat().st_size
-        if size != want["bytes"]:
-            raise StoreError(f"{file}: expected {want['bytes']} bytes, found {size}")
-        if hashes and (found := _digest(file)) != want["sha256"]:
-            raise StoreError(
-                f"{file}: expected sha256 {want['sha256'][:16]}…, found {found[:16]}…: the file was changed"
-            )
+        check_file(data, name, want, hashes=hashes)
+
+
+def check_file(data: Path, name: str, want: dict[str, Any], *, hashes: bool) -> None:
+    """Compare one file of a store with what the manifest says of it.
+
+    Raises:
+        StoreError: names the file, what was expected and what was found.
+    """
+    file = data / name
+    if ".." in Path(name).parts or Path(name).is_absolute():
+        raise StoreError(f"manifest.json: {name!r} lies outside the store")
+    if not file.is_file():
+        raise StoreError(f"{file}: missing")
+    size = file.stat().st_size
+    if size != want["bytes"]:
+        raise StoreError(f"{file}: expected {want['bytes']} bytes, found {size}")
+    if hashes and (found := _digest(file)) != want["sha256"]:
+        raise StoreError(f"{file}: expected sha256 {want['sha256'][:16]}…, found {found[:16]}…: the file was changed")
 
 
 def _write_graph(graph: Graph, folder: Path) -> dict[str, Any]:

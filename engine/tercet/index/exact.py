@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from tercet.arrays import read_array
+from tercet.errors import StoreError
 from tercet_kernels.cosine import pair_distances
 from tercet_kernels.nearest import Codes, dense, dense_error, encode, nearest
 
@@ -198,5 +199,6 @@ class ExactIndex:
             return torch.from_numpy(read_array(path)) if path.exists() else None
 
         vectors = read("vectors")
-        assert vectors is not None
+        if vectors is None:
+            raise StoreError(f"{folder / 'vectors.npy'}: missing")
         return cls(vectors, read("scale"), read("hidden"))

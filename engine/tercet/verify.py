@@ -1,0 +1,166 @@
+"""Everything about a store that can be checked, in one table: `tercet verify PATH`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from tercet import store
+from tercet.collection import Collection
+from tercet.errors import StoreError, TercetError
+from tercet.graph import Adjacency, Graph
+
+ROWS = 1 << 15  # vectors looked at together
+FLOAT32_OFF, FLOAT16_OFF = 1e-4, 1e-2  # how far from 1 the norm of a stored row may be
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    what: str
+    good: bool
+    found: str  # what is wrong, or how much was looked at
+
+
+def verify(path: str | Path) -> list[Check]:
+    """Check a store: every file's size and hash, what refers to what, ids, weights, vectors.
+
+    A file that is damaged doesn't stop the checks of the others; what can't be read is one failed check.
+
+    Raises:
+        StoreError: there is no store at all.
+    """
+    manifest, data = store.read_manifest(path)
+    checks = list(_files(manifest, data))
+    graph: Graph | None = None
+    try:
+        graph = store._read_graph(manifest["graph"], data / "graph")
+        checks.append(Check("graph", True, f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"))
+    except (TercetError, OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+        checks.append(Check("graph", False, str(error)))
+    if graph is not None:
+        checks += _graph(graph)
+    for i, about in enumerate(manifest["collections"]):
+        name = f"collection {about.get('name', i)!r}"
+        try:
+            collection = store._read_collection(about, data / f"collection-{i}")
+        except (TercetError, OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+            checks.append(Check(name, False, str(error)))
+            continue
+        checks += _collection(name, collection, graph)
+    return checks
+
+
+def _files(manifest: dict[str, Any], data: Path) -> Iterator[Check]:
+    """Every file by itself, so that all damaged ones are named."""
+    wrong = 0
+    total = 0
+    for name, want in manifest["files"].items():
+        try:
+            store.check_file(data, name, want, hashes=True)
+            total += want["bytes"]
+        except StoreError as error:
+            wrong += 1
+            yield Check(f"file {name}", False, str(error))
+    unknown = {str(p.relative_to(data)) for p in data.rglob("*") if p.is_file()} - set(manifest["files"])
+    for name in sorted(unknown):
+        yield Check(f"file {name}", False, "the manifest doesn't name it")
+    if not wrong and not unknown:
+        yield Check("files", True, f"{len(manifest['files'])} files, {total:,} bytes, hashes as written")
+
+
+def _graph(graph: Graph) -> Iterator[Check]:
+    ids = graph.ids
+    repeats = len(ids) - len(pc.unique(ids))
+    yield Check("node ids", repeats == 0 and ids.null_count == 0, f"{repeats} repeated, {ids.null_count} missing"
+                if repeats or ids.null_count else f"{len(ids):,} distinct")  # fmt: skip
+    if graph.order == "canonical" and len(ids) > 1:
+        rising = bool(pc.all(pc.less(ids[:-1], ids[1:])).as_py())
+        yield Check("node order", rising, "ascending by id" if rising else "ids aren't ascending: they can't be found")
+    own = graph.edges.column("id").combine_chunks().drop_null()
+    again = len(own) - len(pc.unique(own))
+    yield Check("edge ids", again == 0, f"{again} repeated" if again else f"{len(own):,} distinct")
+    for name, lists, key, far in (
+        ("out", graph.out, graph.source, graph.target), ("into", graph.into, graph.target, graph.source),
+    ):  # fmt: skip
+        yield _adjacency(name, lists, key, far)
+    yield _oriented(graph)
+    for name in ("importance", "feedback", "edge_importance", "edge_feedback"):
+        values = getattr(graph, name)
+        bad = torch.nonzero(~((values >= 0) & (values <= 1))).flatten()
+        yield Check(
+            name, not len(bad), f"{len(bad)} outside [0, 1], first row {int(bad[0])}" if len(bad) else "in [0, 1]"
+        )
+
+
+def _adjacency(name: str, lists: Adjacency, key: torch.Tensor, far: torch.Tensor) -> Check:
+    """Whether the lists hold every edge once, at its end, in ascending order."""
+    owner = torch.repeat_interleave(torch.arange(lists.indptr.shape[0] - 1), lists.indptr.diff())
+    edge = lists.edge.long()
+    each = torch.bincount(edge, minlength=key.shape[0])
+    problems = {
+        "edges missing or repeated": int((each != 1).sum()),
+        "entries at another node than the edge's end": int((key[edge].long() != owner).sum()),
+        "far ends that aren't the edge's": int((far[edge] != lists.other).sum()),
+        "entries out of order": int(((edge[1:] <= edge[:-1]) & (owner[1:] == owner[:-1])).sum()),
+    }
+    wrong = [f"{count} {what}" for what, count in problems.items() if count]
+    return Check(f"adjacency {name!r}", not wrong, "; ".join(wrong) or f"{len(edge):,} entries")
+
+
+def _oriented(graph: Graph) -> Check:
+    lists = graph.oriented
+    owner = torch.repeat_interleave(torch.arange(lists.indptr.shape[0] - 1), lists.indptr.diff())
+    edge = lists.edge.long()
+    source, target = graph.source[edge].long(), graph.target[edge].long()
+    each = torch.bincount(edge, minlength=graph.num_edges)
+    fits = ((source == owner) & (target == lists.other)) | ((target == owner) & (source == lists.other))
+    wrong = int((each != 1).sum()) + int((~fits).sum())
+    return Check(
+        "adjacency 'oriented'", wrong == 0, f"{wrong} entries are wrong" if wrong else f"{len(edge):,} entries"
+    )
+
+
+def _collection(name: str, collection: Collection, graph: Graph | None) -> Iterator[Check]:
+    if graph is not None:
+        known = graph.ids if collection.kind == "node" else graph.keys
+        lost = np.flatnonzero(~np.asarray(pc.is_in(collection.owner, value_set=known)))
+        shown = ", ".join(repr(collection.owner[int(i)].as_py()) for i in lost[:SHOWN])
+        what = "node" if collection.kind == "node" else "relation text"
+        # texts that no edge has any more do no harm: nothing finds them
+        yield Check(f"{name}: owners", not len(lost) or collection.kind == "relation",
+                    f"{len(lost)} of {collection.size} are no {what} of the graph: {shown}" if len(lost)
+                    else f"{collection.size:,} are {what}s of the graph")  # fmt: skip
+    vectors = getattr(collection.index, "vectors", None)
+    if isinstance(vectors, torch.Tensor):
+        scale = getattr(collection.index, "scale", None)
+        yield _vectors(name, vectors, scale, collection)
+
+
+def _vectors(name: str, vectors: torch.Tensor, scale: torch.Tensor | None, collection: Collection) -> Check:
+    """Finite numbers, and unit norms where rows are stored so."""
+    infinite, off = [], []
+    zero = set(collection.zero_norm.tolist())
+    for low in range(0, vectors.shape[0], ROWS):
+        part = vectors[low : low + ROWS].double()
+        bad = ~torch.isfinite(part).all(dim=1)
+        infinite += (torch.nonzero(bad).flatten() + low).tolist()
+        norm = part.norm(dim=1)
+        if scale is not None:
+            norm = norm * scale[low : low + ROWS]
+        limit = FLOAT32_OFF if vectors.dtype == torch.float32 else FLOAT16_OFF
+        away = torch.nonzero(~bad & ((norm - 1).abs() > limit)).flatten() + low
+        off += [i for i in away.tolist() if i not in zero]
+    if getattr(collection.index, "kind", "") == "raw":
+        off = []  # kept as they were given
+    wrong = [f"{len(rows)} rows {what}, first {rows[0]}"
+             for what, rows in (("with NaN or infinity", infinite), ("whose norm isn't 1", off)) if rows]  # fmt: skip
+    told = f"{vectors.shape[0]:,} x {vectors.shape[1]} finite" + (f", {len(zero)} zero" if zero else "")
+    return Check(f"{name}: vectors", not wrong, "; ".join(wrong) or told)
