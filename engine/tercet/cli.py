@@ -1,4 +1,4 @@
-"""The command line: `tercet demo | build | recall | subgraph | path | info | bench`.
+"""The command line: `tercet demo | build | recall | subgraph | path | info | verify | bench`.
 
 Exit status 0: good; 1: the work failed; 2: wrong use.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tercet.cli_graph import register
+from tercet import cli_build, cli_graph, cli_store
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow a shared machine down
@@ -38,49 +38,7 @@ def demo(
         show_library(encoder, questions, keep)
 
 
-@app.command()
-def build(
-    source: Annotated[
-        Path, typer.Argument(help="Folder with nodes.* and edges.*, or with passages and OpenIE triples.")
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the store.")],
-    encoder: Encoder = "minilm",
-    format: Annotated[str, typer.Option(help="tables, openie, or auto.")] = "auto",
-    vectors: Annotated[Path | None, typer.Option(help="openie: folder of precomputed vectors.")] = None,
-    dtype: Annotated[str, typer.Option(help="Storage of the vectors: float32 or float16.")] = "float32",
-    skip_bad_rows: Annotated[bool, typer.Option(help="Leave out rows that can't be taken, and list them.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Read a graph, encode its texts, write a store."""
-    from tercet.demo.show import encoding_bar
-
-    kind = _format(source) if format == "auto" else format
-    with encoding_bar(quiet=as_json) as progress:
-        if kind == "openie":
-            from tercet.build import from_openie
-
-            engine, read = from_openie(source, encoder, vectors=vectors, progress=progress)
-            report = f"{read.report}\n{engine.graph.report}"
-        elif kind == "tables":
-            from tercet.build import from_tables
-            from tercet.formats import tables
-
-            engine = from_tables(
-                *tables.read(source),
-                encoder,
-                dtype=dtype,  # type: ignore[arg-type]  # checked when the collection is built
-                progress=progress,
-                bad_rows="skip" if skip_bad_rows else "refuse",
-            )
-            report = str(engine.graph.report)
-        else:
-            raise typer.BadParameter(f"expected tables, openie or auto, got {kind!r}", param_hint="--format")
-    engine.save(out)
-    if as_json:
-        print(json.dumps({"store": str(out), "report": report, **_about(engine)}))
-    else:
-        typer.echo(report)
-        _print_about(_about(engine), str(out))
+cli_build.register(app)
 
 
 @app.command()
@@ -126,7 +84,8 @@ def recall(
         typer.echo(_speed(got.timings, len(rows)))
 
 
-register(app)
+cli_graph.register(app)
+cli_store.register(app)
 
 
 @app.command()
@@ -144,7 +103,7 @@ def info(
     if as_json:
         print(json.dumps(about))
     else:
-        _print_about(about, str(store))
+        print_about(about, str(store))
 
 
 @app.command(
@@ -178,17 +137,6 @@ def main() -> None:
     except TercetError as error:
         typer.secho(f"tercet: {error}", fg="red", err=True)
         sys.exit(1)
-
-
-def _format(source: Path) -> str:
-    names = {p.name.split(".")[0] for p in source.iterdir()} if source.is_dir() else set()
-    if {"passages", "openie"} <= names:
-        return "openie"
-    if {"nodes", "edges"} <= names:
-        return "tables"
-    from tercet.errors import InvalidArgument
-
-    raise InvalidArgument(f"{source}: expected nodes.* and edges.*, or passages.* and openie.*, found {sorted(names)}")
 
 
 def _questions(given: list[str], file: Path | None) -> tuple[list[str], list[str]]:
@@ -242,7 +190,7 @@ def _speed(timings: dict[str, float], queries: int) -> str:
     return f"encoded in {embed:.2f} s, retrieved in {rest:.3f} s ({rate} without encoding)"
 
 
-def _about(engine: Any) -> dict[str, Any]:
+def about_engine(engine: Any) -> dict[str, Any]:
     return {
         "graph": {"nodes": engine.graph.num_nodes, "edges": engine.graph.num_edges, "order": engine.graph.order},
         "collections": [
@@ -254,7 +202,7 @@ def _about(engine: Any) -> dict[str, Any]:
     }
 
 
-def _print_about(about: dict[str, Any], title: str) -> None:
+def print_about(about: dict[str, Any], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 

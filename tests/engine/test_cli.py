@@ -135,7 +135,7 @@ def test_a_bad_line_is_named(store: Path, tmp_path: Path, line: str, error: type
 
 
 def test_an_unknown_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="expected nodes"):
+    with pytest.raises(InvalidArgument, match="expected one of"):
         run("build", str(tmp_path), "--out", str(tmp_path / "o"))
     with pytest.raises(StoreError, match="not a store"):
         run("info", str(tmp_path))
