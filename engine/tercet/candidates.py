@@ -66,21 +66,24 @@ def bind(collections: list[Collection], graph: Graph, *, keep_unknown: bool) -> 
             rows[i] = graph.num_nodes + extra.setdefault(c.owner[int(i)].as_py(), len(extra))
         owners.append(rows)
     total = graph.num_nodes + len(extra)
-    bound = []
-    for c, rows in zip(collections, owners, strict=True):
-        owner = torch.from_numpy(np.ascontiguousarray(rows))
-        size = len(graph.keys) if c.kind == "relation" else total
-        held = torch.nonzero(owner >= 0).flatten()
-        indptr, order = csr.group(owner[held], size)
-        by_owner = (indptr.to(graph.device), held[order.long()].int().to(graph.device))
-        distinct = bool((indptr.diff() <= 1).all())
-        identity = c.size == size and bool((owner == torch.arange(c.size)).all())
-        bound.append(Bound(c, owner.to(graph.device), by_owner, distinct, identity))
+    sizes = [len(graph.keys) if c.kind == "relation" else total for c in collections]
+    bound = [bind_rows(c, rows, size, graph.device) for c, rows, size in zip(collections, owners, sizes, strict=True)]
     if graph.unread_ends is None or not len(graph.unread_ends):
         return bound, None
     everyone = pa.chunked_array([graph.ids, pa.array(list(extra), pa.large_string())])
     unread = np.asarray(pc.is_in(everyone, value_set=graph.unread_ends))
     return bound, torch.from_numpy(unread.copy()).to(graph.device)
+
+
+def bind_rows(collection: Collection, owner: np.ndarray, size: int, device: torch.device) -> Bound:
+    """A collection whose owners are known by row: (V,) int32 in [0, size), or -1."""
+    rows = torch.from_numpy(np.ascontiguousarray(owner))
+    held = torch.nonzero(rows >= 0).flatten()
+    indptr, order = csr.group(rows[held], size)
+    by_owner = (indptr.to(device), held[order.long()].int().to(device))
+    distinct = bool((indptr.diff() <= 1).all())
+    identity = collection.size == size and bool((rows == torch.arange(collection.size)).all())
+    return Bound(collection, rows.to(device), by_owner, distinct, identity)
 
 
 def search(bound: Bound, queries: torch.Tensor, most: int, mask: tuple[torch.Tensor, torch.Tensor] | None) -> Listing:

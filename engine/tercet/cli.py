@@ -1,4 +1,4 @@
-"""The command line: `tercet demo | build | recall | subgraph | path | info | verify | bench`.
+"""The command line: `tercet demo | build | recall | subgraph | path | info | verify | export | bench`.
 
 Exit status 0: good; 1: the work failed; 2: wrong use.
 """

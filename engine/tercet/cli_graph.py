@@ -30,9 +30,7 @@ def subgraph(
     direction: Way = "both",
     rel_type: Types = None,
     exclude_rel_type: NotTypes = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Enter only nodes with this label; again for more.")
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Enter only nodes with this label; again for more.")] = None,
     max_nodes: Annotated[int | None, typer.Option(min=1, help="Keep so many nodes, seeds included.")] = None,
     filter_label: Annotated[list[str] | None, typer.Option(help="Seeds must have this label.")] = None,
     html: Picture = None,

@@ -1,4 +1,4 @@
-"""The commands about stores: `tercet verify`."""
+"""The commands about stores: `tercet verify`, `tercet export`."""
 
 import json
 from dataclasses import asdict
@@ -11,6 +11,7 @@ import typer
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(verify)
+    app.command()(export)
 
 
 def verify(
@@ -37,3 +38,25 @@ def verify(
         console.print(f"{escape(str(store))}: {len(checks)} checks, {wrong} wrong")
     if wrong:
         raise typer.Exit(1)
+
+
+def export(
+    store: Annotated[Path, typer.Argument(help="Folder of the store.")],
+    out: Annotated[Path, typer.Argument(help="Folder, or file for graphml.")],
+    format: Annotated[str, typer.Option(help="parquet, graphml or neo4j-csv.")] = "parquet",
+) -> None:
+    """Write a store's graph for other programs; parquet holds its vectors, too."""
+    import tercet
+    from tercet.errors import InvalidArgument
+    from tercet.formats import export as written
+
+    engine = tercet.open(store, "cpu")
+    if format == "parquet":
+        written.to_parquet(engine, out)
+    elif format == "graphml":
+        written.to_graphml(engine.graph, out)
+    elif format == "neo4j-csv":
+        written.to_neo4j_csv(engine.graph, out)
+    else:
+        raise InvalidArgument(f"--format: expected parquet, graphml or neo4j-csv, got {format!r}")
+    typer.echo(f"{engine.graph.num_nodes:,} nodes and {engine.graph.num_edges:,} edges in {out}")

@@ -165,11 +165,14 @@ def _edge_table(
     status = columns.pop("status", None)
     superseded = columns.pop("superseded", None)
     blank = pa.nulls(len(order), pa.large_string())
+    plain = np.zeros(len(order), bool)
     out = {
         "id": blank if edge_id is None else edge_id.take(rows),
         "edge_text": edge_text.take(rows) if edge_text.null_count < len(edge_text) else blank,
         "status": blank if status is None else texts(status, "edges.status").take(rows),
-        "superseded": pa.array(np.zeros(len(order), bool)) if superseded is None else pa.array(superseded).take(rows),
+        "superseded": pa.array(plain)
+        if superseded is None
+        else arrow_column(superseded, "edges.superseded").take(rows),
     }
     out |= {name: arrow_column(values, f"edges.{name}").take(rows) for name, values in columns.items()}
     return pa.table(out).combine_chunks()

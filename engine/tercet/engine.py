@@ -1,5 +1,6 @@
 """The engine: a graph and its collections on one device, answering batches of queries."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,6 @@ import torch
 
 from tercet.analyse.verbs import Analyses
 from tercet.arguments import Arguments, read_arguments, whole
-from tercet.candidates import Bound
 from tercet.collection import Collection
 from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
 from tercet.errors import DimensionMismatch, InvalidArgument
@@ -23,15 +23,18 @@ from tercet.ranking import retrieve
 from tercet.recall import Group, Recall
 from tercet.retrieve.verbs import Verbs
 from tercet.rules import rules_of
-from tercet_kernels._types import Topology
+from tercet.state import State, pinned
+from tercet.updates import Updates
 
 if TYPE_CHECKING:
     from tercet.info import Info
 
 
-class Engine(Verbs, Analyses):
+class Engine(Verbs, Analyses, Updates):
     """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and
-    subgraphs, those of `Analyses` rank and group them.
+    subgraphs, those of `Analyses` rank and group them, those of `Updates` make the next version.
+
+    A call answers from the version that it began with, whatever happens meanwhile; results say which one.
 
     Args:
         graph: the graph.
@@ -67,32 +70,22 @@ class Engine(Verbs, Analyses):
         names = [c.name for c in collections]
         if len(set(names)) < len(names):
             raise InvalidArgument(f"collections: names must differ, got {names}")
-        self.graph = graph.to(self.device)
-        self.collections = [replace(c, index=c.index.to(self.device)) for c in collections]
+        graph, made = graph.to(self.device), [replace(c, index=c.index.to(self.device)) for c in collections]
         resolved = resolve_encoder(encoder)
         self.encoder: Encoder | None = (
             CachedEncoder(resolved, capacity=cache) if resolved is not None and cache else resolved
         )
         self.encoder_name = encoder if isinstance(encoder, str) else None
-        self.lexical = lexical
-        self.planner = Planner(self.graph, self.collections, self.rules)
+        self._writing = threading.Lock()
+        self._state = State(graph, made, Planner(graph, made, self.rules), lexical, 1)
         self._check_widths(check_fingerprint)
-
-    @property
-    def bound(self) -> list[Bound]:
-        """The collections with their owners as rows of the graph."""
-        return self.planner.bound
-
-    @property
-    def topology(self) -> Topology:
-        """The graph's arrays, as the kernels read them."""
-        return self.planner.topology
 
     @property
     def dimension(self) -> int:
         """The width of all vectors."""
         return self.collections[0].dimension if self.collections else 0
 
+    @pinned
     def recall(
         self,
         queries: str | Sequence[str] | None = None,
@@ -172,12 +165,14 @@ class Engine(Verbs, Analyses):
         out.why_ = self._why_of(batch, args, collections)
         return out
 
+    @pinned
     def save(self, path: str | Path) -> None:
         """Write the graph and the collections as a store; see `tercet.open`."""
         from tercet.store import save
 
         save(self, path)
 
+    @pinned
     def info(self) -> "Info":
         """Sizes, device, threads, versions and the kernels in use; `print` shows it as a table."""
         from tercet.info import info_of

@@ -45,3 +45,7 @@ class InvalidFilter(InvalidArgument):
 
 class NotConverged(TercetError, ArithmeticError):
     """An iteration didn't reach its tolerance in the steps it was given."""
+
+
+class EngineClosed(TercetError, ValueError):
+    """The engine was closed and holds nothing any more."""

@@ -6,6 +6,7 @@ import torch
 
 from tercet.candidates import Bound, Hits, query_of, rescore
 from tercet.index.exact import ExactIndex
+from tercet.index.segmented import SegmentedIndex
 from tercet.plan import Plan
 from tercet.projection import listed
 from tercet.reach import Keys, lazy_keys, least_term, reach
@@ -17,6 +18,7 @@ from tercet_kernels.effective import effective
 TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
 ROUNDOFF = 2.0**-23
 EDGE_TILE = 1 << 16  # edges looked at together
+DIRECT = (ExactIndex, SegmentedIndex)  # they can write distances where they belong
 
 
 class Found(NamedTuple):
@@ -171,7 +173,7 @@ def _dense(
             if not first:
                 out.fill_(torch.inf)
         owner = None if first else b.owner
-        if simple and isinstance(index, ExactIndex) and out is not None and index.enter(queries, out, owner):
+        if simple and out is not None and isinstance(index, DIRECT) and index.enter(queries, out, owner):
             continue
         if first:
             out = None

@@ -13,7 +13,7 @@ from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument, UnknownId
 from tercet.ids import IdIndex, canonical_ids
 from tercet.nodes import NodeColumns, read_nodes
-from tercet.tables import ImportReport
+from tercet.tables import ImportReport, as_columns
 from tercet_kernels import csr
 
 
@@ -24,6 +24,23 @@ class Adjacency:
     indptr: torch.Tensor  # (N + 1,) int64
     edge: torch.Tensor  # (E,) int32 edge rows, ascending within a node
     other: torch.Tensor  # (E,) int32 the end that isn't the grouping one
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """How a graph's tables were read: the options of `Graph.from_tables` that updates must follow."""
+
+    duplicates: Literal["merge", "keep", "error"] | None = None  # None: as the order has it
+    edge_keys: Literal["text", "edge"] = "text"
+    strip: bool = True
+    missing: Literal["fallback", "none"] = "fallback"
+    check_weights: bool = True
+    has_name: bool = True  # whether the node table had this column
+    has_description: bool = True
+
+    def repeats(self, order: str) -> Literal["merge", "keep", "error"]:
+        """What happens to repeated edges."""
+        return self.duplicates or ("merge" if order == "canonical" else "keep")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +68,7 @@ class Graph:
     order: str  # "canonical" or "input"
     report: ImportReport = field(default_factory=ImportReport)
     unread_ends: pa.LargeStringArray | None = None  # ends of stored edges that were left out (imports for parity only)
+    options: ImportOptions = ImportOptions()
 
     @staticmethod
     def from_tables(
@@ -92,17 +110,21 @@ class Graph:
         _one_of("bad_rows", bad_rows, ("refuse", "skip"))
         _one_of("edge_keys", edge_keys, ("text", "edge"))
         _one_of("missing", missing, ("fallback", "none"))
-        duplicates = duplicates or ("merge" if order == "canonical" else "keep")
-        _one_of("duplicates", duplicates, ("merge", "keep", "error"))
+        _one_of("duplicates", duplicates or "merge", ("merge", "keep", "error"))
+        columns = as_columns(nodes, "nodes")
+        options = ImportOptions(
+            duplicates, edge_keys, strip, missing, check_weights, "name" in columns, "description" in columns
+        )
         report = ImportReport()
         skip = bad_rows == "skip"
-        n = read_nodes(nodes, report, canonical=order == "canonical", skip=skip, missing=missing, check=check_weights)
+        n = read_nodes(columns, report, canonical=order == "canonical", skip=skip, missing=missing, check=check_weights)
         index = IdIndex(n.ids, is_sorted=order == "canonical")
         e = read_edges(
-            edges, index, report, canonical=order == "canonical", duplicates=duplicates, skip=skip, strip=strip,
-            check=check_weights, node_labels=n.table.column("context_title").chunk(0) if edge_keys == "edge" else None,
+            edges, index, report, canonical=order == "canonical", duplicates=options.repeats(order), skip=skip,
+            strip=strip, check=check_weights,
+            node_labels=n.table.column("context_title").chunk(0) if edge_keys == "edge" else None,
         )  # fmt: skip
-        return _assemble(n, e, order, report)
+        return _assemble(n, e, order, report, options)
 
     @property
     def num_nodes(self) -> int:
@@ -232,7 +254,7 @@ def orient(source: torch.Tensor, target: torch.Tensor, num_nodes: int) -> Adjace
     return adjacency(owner, torch.where(owned_by_source, target, source), num_nodes)
 
 
-def _assemble(n: NodeColumns, e: EdgeColumns, order: str, report: ImportReport) -> Graph:
+def _assemble(n: NodeColumns, e: EdgeColumns, order: str, report: ImportReport, options: ImportOptions) -> Graph:
     size = len(n.ids)
     source, target = torch.from_numpy(e.source), torch.from_numpy(e.target)
     report.nodes, report.edges = size, len(e.source)
@@ -257,6 +279,7 @@ def _assemble(n: NodeColumns, e: EdgeColumns, order: str, report: ImportReport) 
         set_member=n.set_member,
         order=order,
         report=report,
+        options=options,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from tercet.arguments import NO_LIMIT, Arguments
-from tercet.candidates import bind
+from tercet.candidates import Bound, bind
 from tercet.collection import Collection
 from tercet.graph import Graph
 from tercet.nodeset import members, mirrored
@@ -19,14 +19,20 @@ from tercet_kernels._types import Topology
 class Planner:
     """Makes plans over one graph and its collections, and keeps what is costly to make of node sets."""
 
-    def __init__(self, graph: Graph, collections: list[Collection], rules: Rules) -> None:
+    def __init__(
+        self, graph: Graph, collections: list[Collection], rules: Rules, bound: list[Bound] | None = None
+    ) -> None:
         self.graph, self.rules = graph, rules
-        self.bound, self.unread = bind(collections, graph, keep_unknown=rules.unknown_owners == "keep")
+        self.unread: torch.Tensor | None = None
+        if bound is None:
+            bound, self.unread = bind(collections, graph, keep_unknown=rules.unknown_owners == "keep")
+        self.bound = bound
         self.topology = topology_of(graph)
         self._bound_of = {id(b.collection): b for b in self.bound}
-        # what a node set stands for takes a pass over the edges, and calls tend to ask for the same few
+        # what a node set stands for takes a pass over the edges, and calls tend to ask for the same few; the planner
+        # itself isn't held there, so that it goes as soon as nobody needs it
         self._members = lru_cache(64)(lambda kind, names, operator: members(graph, kind, names, operator))
-        self._mirrored = lru_cache(4)(self._mirror)
+        self._mirrored = lru_cache(4)(lambda kind, names, operator: _mirror(graph, kind, names, operator))
 
     def plan(self, args: Arguments, searched: list[Collection], place: torch.Tensor) -> Plan:
         """The plan of queries that share a route: with or without a limit, with or without a node set.
@@ -67,10 +73,6 @@ class Planner:
             row_masks=row_masks, max_distance=args.max_distance,
         )  # fmt: skip
 
-    def _mirror(self, node_type: str, names: tuple[str, ...], operator: str) -> tuple[Graph, Topology]:
-        graph = mirrored(self.graph, node_type, names, operator)
-        return graph, topology_of(graph)
-
     def _set_rows(
         self, collection: Collection, args: Arguments, names: Sequence[str], queries: int
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
@@ -86,6 +88,11 @@ class Planner:
             mask = known & inside[torch.where(known, owner, 0)] if len(inside) else known
         device = self.graph.device
         return mask[None].to(device), torch.zeros(queries, dtype=torch.int32, device=device)
+
+
+def _mirror(graph: Graph, node_type: str, names: tuple[str, ...], operator: str) -> tuple[Graph, Topology]:
+    made = mirrored(graph, node_type, names, operator)
+    return made, topology_of(made)
 
 
 def some(values: np.ndarray, place: torch.Tensor) -> np.ndarray:

@@ -50,6 +50,7 @@ class Recall(Sequence[Result]):
     max_context_tokens: int | None = None
     count_tokens: Callable[[list[str]], Sequence[int]] | None = None
     why_: Callable[..., "Why"] | None = None
+    version: int = 0  # of the engine, which the answers are from
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:

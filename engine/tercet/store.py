@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import uuid
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,7 +22,7 @@ from tercet.arrays import read_array
 from tercet.collection import Collection
 from tercet.encoder import Fingerprint
 from tercet.errors import StoreError
-from tercet.graph import Adjacency, Graph
+from tercet.graph import Adjacency, Graph, ImportOptions
 from tercet.index import load_index
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def save(engine: "Engine", path: str | Path) -> None:
         }
         files = sorted(p for p in data.rglob("*") if p.is_file())
         manifest["files"] = {str(p.relative_to(data)): {"bytes": p.stat().st_size, "sha256": _digest(p)} for p in files}
+        for part in (*files, *{p.parent for p in files}, data, root):
+            _to_disk(part)
         _replace(root / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False))
     except BaseException:
         if not _names(root / "manifest.json", data.name):
@@ -173,7 +176,7 @@ def _write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
     for name in ("relation_names", "keys", "set_names", "unread_ends"):
         if getattr(graph, name) is not None:
             _write_table(folder / f"{name}.arrow", pa.table({name: getattr(graph, name)}))
-    return {"nodes": graph.num_nodes, "edges": graph.num_edges, "order": graph.order}
+    return {"nodes": graph.num_nodes, "edges": graph.num_edges, "order": graph.order, "options": asdict(graph.options)}
 
 
 def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
@@ -191,7 +194,7 @@ def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
     graph = Graph(
         **fields, nodes=_read_table(folder / "nodes.arrow"), edges=_read_table(folder / "edges.arrow"),
         set_indptr=read_array(folder / "set_indptr.npy"), set_member=read_array(folder / "set_member.npy"),
-        order=about["order"],
+        order=about["order"], options=_options(about.get("options", {}), folder),
     )  # fmt: skip
     for name, rows, expected in (
         ("nodes", graph.nodes.num_rows, about["nodes"]), ("edges", graph.edges.num_rows, about["edges"]),
@@ -201,6 +204,14 @@ def _read_graph(about: dict[str, Any], folder: Path) -> Graph:
             raise StoreError(f"{folder}: {name}: expected {expected} rows, found {rows}")
     _check_rows(graph, folder)
     return graph
+
+
+def _options(about: dict[str, Any], folder: Path) -> ImportOptions:
+    """How the tables were read, for updates; stores of before have none."""
+    try:
+        return ImportOptions(**about)
+    except TypeError as error:
+        raise StoreError(f"{folder}: options: {error}") from error
 
 
 def _check_rows(graph: Graph, folder: Path) -> None:
@@ -297,16 +308,20 @@ def _digest(file: Path) -> str:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a file in one step, after everything in its folder has reached the disk."""
+    """Write a file in one step; what it names is on the disk already."""
     beside = file.with_suffix(".new")
     with beside.open("w", encoding="utf-8") as sink:
         sink.write(text)
         sink.flush()
-        os.sync()
         os.fsync(sink.fileno())
     os.replace(beside, file)
-    folder = os.open(file.parent, os.O_RDONLY)
+    _to_disk(file.parent)
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, have reached the disk."""
+    held = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(held)
     finally:
-        os.close(folder)
+        os.close(held)

@@ -90,6 +90,19 @@ def test_a_picture_is_one_harmless_page(store: Path, tmp_path: Path) -> None:
     assert "Battle of Hastings" in text
 
 
+@pytest.mark.parametrize("format", ["parquet", "graphml", "neo4j-csv"])
+def test_what_is_exported_is_built_again(store: Path, tmp_path: Path, format: str) -> None:
+    out = tmp_path / ("out.graphml" if format == "graphml" else "out")
+    assert "5 nodes and 4 edges" in run("export", str(store), str(out), "--format", format)
+    built = json.loads(run("build", str(out), "--out", str(tmp_path / "b.store"), "--encoder", "none", "--json"))
+    assert (built["graph"]["nodes"], built["graph"]["edges"]) == (5, 4)
+    assert built["format"] == {"parquet": "parquet-folder"}.get(format, format)
+    assert bool(built["collections"]) == (format == "parquet")
+    again = tercet.open(tmp_path / "b.store").graph
+    assert again.ids.to_pylist() == list("abcde")
+    assert again.relation_column.to_pylist() == ["met", "fought", "near", "named"]
+
+
 def test_wrong_use_is_refused(store: Path) -> None:
     for arguments, message in (
         (["subgraph", "a", "--store", str(store), "--by", "magic"], "--by: expected"),

@@ -40,7 +40,9 @@ def test_the_replay_notices_a_difference(monkeypatch) -> None:
 BATCHED = ("k", "expand", "direction", "rel_types", "exclude_rel_types", "labels", "max_nodes")
 
 
-@pytest.mark.parametrize("name", ["sem_basic_batch", "sem_directions", "sem_max_nodes", "sem_unembedded_nodes", "sem_l2_metric"])
+@pytest.mark.parametrize(
+    "name", ["sem_basic_batch", "sem_directions", "sem_max_nodes", "sem_unembedded_nodes", "sem_l2_metric"]
+)
 def test_a_batch_of_the_engine_answers_as_the_single_calls_do(name: str) -> None:
     """All recorded calls with the same settings, as one batch of the engine in mode "grafito"."""
     case = Case(GOLDEN / name)

@@ -115,7 +115,7 @@ def test_an_interrupted_save_leaves_a_store(saved, monkeypatch, fail):
     """Whatever step breaks, the old store or the new one is there."""
     place = os if hasattr(os, fail) else store
     works, calls = getattr(place, fail), [0]
-    for broken in range(1, 40):
+    for broken in range(1, 120):
         calls[0] = 0
 
         def breaks(*args, broken=broken):

@@ -17,30 +17,24 @@ from tercet.properties import node_properties
 from tercet.retrieve.growth import seed_state
 from tercet.retrieve.hits import Hits, SearchResults
 from tercet.retrieve.ragged import Ragged, query_of
-from tercet.retrieve.seeds import read_seeds
+from tercet.retrieve.seeds import here, read_seeds
 from tercet.retrieve.subgraph import Subgraph, Subgraphs
+from tercet.state import Versioned, pinned
 from tercet_kernels.neighbors import DIRECTIONS, Direction
 
 if TYPE_CHECKING:
-    from tercet.graph import Graph
     from tercet.rules import Rules
-    from tercet_kernels._types import Topology
 
 MASSES = ("score", "uniform")
 
 
-class Analyses:
+class Analyses(Versioned):
     """Centrality, communities and personalised PageRank; a base of `Engine`."""
 
-    graph: "Graph"
     rules: "Rules"
     device: torch.device
 
-    if TYPE_CHECKING:
-
-        @property
-        def topology(self) -> Topology: ...
-
+    @pinned
     def centrality(
         self,
         kind: str = "pagerank",
@@ -67,6 +61,7 @@ class Analyses:
         nodes = nodes_of(self.graph, rows[kept])
         return [{"node": node, "score": found[i][1]} for node, i in zip(nodes, kept.tolist(), strict=True)]
 
+    @pinned
     def communities(
         self,
         algorithm: str = "louvain",
@@ -101,6 +96,7 @@ class Analyses:
             label_terms=label_terms, text=text, label_scoring=label_scoring, stopwords=stopwords,
         )  # fmt: skip
 
+    @pinned
     def rank_subgraph(
         self,
         seeds: Any,
@@ -170,11 +166,14 @@ class Analyses:
                 raise InvalidArgument("inside: expected subgraphs as seeds, which say what to stay inside of")
             read = read_seeds(self.graph, seeds, unknown=self.rules.unknown_seeds)
             return read.hits, read.text, read.errors, None
+        graph = self.graph  # of this version; the subgraphs may be of another
         hits = Ragged(*(torch.from_numpy(x) for x in (seeds.seed_indptr, seeds.seed, seeds.seed_score)))
+        hits = here(graph, seeds.graph, hits)
         if inside is False:
             return hits, list(seeds.text), seeds.errors, None
-        indptr, node = torch.from_numpy(seeds.indptr), torch.from_numpy(seeds.node)
-        order = torch.argsort(query_of(indptr) * max(self.graph.num_nodes, 1) + node.long())
+        node = torch.from_numpy(seeds.node)
+        indptr, node, _ = here(graph, seeds.graph, Ragged(torch.from_numpy(seeds.indptr), node, node.double()))
+        order = torch.argsort(query_of(indptr) * max(graph.num_nodes, 1) + node.long())
         return hits, list(seeds.text), seeds.errors, (indptr.to(self.device), node[order].to(self.device))
 
     def _weights(self, name: str) -> torch.Tensor:

@@ -92,7 +92,32 @@ def _cognee(place: Path) -> bool:
     )
 
 
-# In this order; a format comes before one whose marks it also bears. Further formats are added here.
+def _ends(*endings: str) -> Callable[[Path], bool]:
+    """A file by its ending, gzipped or not."""
+    return lambda place: place.is_file() and place.name.lower().removesuffix(".gz").endswith(endings)
+
+
+def _neo4j_csv(place: Path) -> bool:
+    """What an export leaves for the bulk import, or CSVs whose first line has its marks."""
+    if not place.is_dir():
+        return False
+    if (place / "import.args").is_file():
+        return True
+    for file in sorted(place.glob("*.csv")):
+        with file.open("rb") as stream:
+            head = stream.readline(1 << 16)
+        if b":ID" in head or b":START_ID" in head:
+            return True
+    return False
+
+
+def _parquet_folder(place: Path) -> bool:
+    return (
+        (place / "nodes.parquet").is_file() and (place / "edges.parquet").is_file() and (place / "collections").is_dir()
+    )
+
+
+# In this order; a format comes before one whose marks it also bears.
 FORMATS: dict[str, Callable[[Path], bool]] = {
     "graphrag": _graphrag,
     "nano-graphrag": _nano_graphrag,
@@ -101,6 +126,11 @@ FORMATS: dict[str, Callable[[Path], bool]] = {
     "hipporag": _hipporag,
     "openie": _openie,
     "cognee": _cognee,
+    "neo4j-csv": _neo4j_csv,
+    "parquet-folder": _parquet_folder,
+    "graphml": _ends(".graphml"),
+    "rdf": _ends(".nt", ".nq", ".ttl", ".trig"),
+    "cypher": _ends(".cypher", ".cql"),
     "tables": _tables,
     "grafito": _grafito,
 }

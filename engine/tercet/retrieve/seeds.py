@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from tercet.errors import InvalidArgument, InvalidData, UnknownId
@@ -12,7 +13,7 @@ from tercet.graph import Graph
 from tercet.ids import canonical
 from tercet.node import Node
 from tercet.retrieve.hits import Hits, SearchResults
-from tercet.retrieve.ragged import Ragged, distinct, offsets
+from tercet.retrieve.ragged import Ragged, distinct, offsets, select
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,8 @@ def read_seeds(graph: Graph, given: Any, *, unknown: str) -> Seeds:
 
     Args:
         given: node ids, `Node` values or hits (`{"node": ..., "score": ...}`), mixed; a list of such lists for a batch;
-            what a search verb returned; or a torch tensor of node rows, (S,) or (B, S) with -1 as padding.
+            what a search verb returned, of an earlier version too (nodes that are gone by now are left out); or a torch
+            tensor of node rows, (S,) or (B, S) with -1 as padding.
         unknown: "refuse" ids that the graph doesn't have (one query's fault fails that query alone; a call about one
             query is refused), or "skip" them.
 
@@ -42,7 +44,7 @@ def read_seeds(graph: Graph, given: Any, *, unknown: str) -> Seeds:
         given = given.batch.__class__.__getitem__(given.batch, slice(given.place, given.place + 1))
     if isinstance(given, SearchResults):
         scores = torch.from_numpy(given.score)
-        hits = Ragged(torch.from_numpy(given.indptr), torch.from_numpy(given.node), scores)
+        hits = here(graph, given.graph, Ragged(torch.from_numpy(given.indptr), torch.from_numpy(given.node), scores))
         return Seeds(distinct(hits), False, list(given.text), dict(given.errors))
     if isinstance(given, torch.Tensor):
         return _of_rows(graph, given)
@@ -67,6 +69,15 @@ def read_seeds(graph: Graph, given: Any, *, unknown: str) -> Seeds:
     score = torch.from_numpy(np.concatenate([s for _, s in parts] or [np.zeros(0)]))
     text = [getattr(one, "query", None) for one in (items if not single else [given])]
     return Seeds(distinct(Ragged(offsets(counts), node, score)), single, text, errors)
+
+
+def here(graph: Graph, of: Graph, hits: Ragged) -> Ragged:
+    """Hits in the rows of a graph, from those of another one; nodes that it doesn't have are left out."""
+    if of is graph or not hits.node.shape[0]:
+        return hits
+    row = torch.from_numpy(graph.index.rows(of.ids.take(pa.array(hits.node.numpy()))))
+    kept = row >= 0
+    return Ragged(select(hits.indptr, kept), row[kept], hits.score[kept])
 
 
 def _is_list(item: Any) -> bool:
