@@ -48,7 +48,7 @@ class Analyses(Versioned):
         """Nodes by centrality, the most central first; see `tercet.analyse.centrality`.
 
         Args:
-            kind: "pagerank", "degree", "in_degree", "out_degree", "betweenness", "closeness", "harmonic", "eigenvector".
+            kind: pagerank, degree, in_degree, out_degree, betweenness, closeness, harmonic or eigenvector.
             graph: a `Subgraph`, or a networkx graph whose nodes are ids; None: the whole graph.
             weight: the edge property that weighs edges.
 

@@ -179,7 +179,7 @@ def _quads(file: Path) -> Iterator[Any]:
     base = None if ending in (".nt", ".nq") else "file:///"  # relative IRIs stay recognisable, and name no folder
     try:
         with gzip.open(file) if file.name.lower().endswith(".gz") else file.open("rb") as stream:
-            yield from ox.parse(stream, format=getattr(ox.RdfFormat, FORMATS[ending]), base_iri=base)
+            yield from ox.parse(stream, format=getattr(ox.RdfFormat, FORMATS[ending]), base_iri=base)  # type: ignore[arg-type]
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         raise InvalidData(f"{file}{'' if line is None else f':{line}'}: {error}") from error
