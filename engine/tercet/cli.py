@@ -99,6 +99,7 @@ def info(
     manifest, data = read_manifest(store)
     check_files(manifest, data, hashes=False)
     about = {k: manifest[k] for k in ("format", "mode", "encoder", "graph", "collections")}
+    about["graph"] = {k: about["graph"][k] for k in ("nodes", "edges", "order")}
     about["bytes"] = sum(f["bytes"] for f in manifest["files"].values())
     if as_json:
         print(json.dumps(about))
