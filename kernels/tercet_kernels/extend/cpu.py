@@ -43,6 +43,27 @@ def arrange(found, by, count, keep, rank, bits, order, packed, out, start):
         out[start + i] = np.int32(kept[i] & 0xFFFFFFFF)
 
 
+@njit(nogil=True, cache=True)
+def append(indptr, node, hop, wide, offsets, taken, available, level):
+    """The new nodes behind the old ones; not parallel, where each copy would wake all threads."""
+    queries = indptr.size - 1
+    bounds = np.zeros(queries + 1, np.int64)
+    for q in range(queries):
+        bounds[q + 1] = bounds[q] + indptr[q + 1] - indptr[q] + taken[q]
+    nodes = np.empty(bounds[-1], np.int32)
+    hops = np.empty(bounds[-1], np.int32)
+    frontier = np.empty(queries, np.int64)
+    for q in range(queries):
+        old = indptr[q + 1] - indptr[q]
+        first = bounds[q]
+        nodes[first : first + old] = node[indptr[q] : indptr[q + 1]]
+        hops[first : first + old] = hop[indptr[q] : indptr[q + 1]]
+        nodes[first + old : bounds[q + 1]] = wide[offsets[q] : offsets[q] + taken[q]]
+        hops[first + old : bounds[q + 1]] = level
+        frontier[q] = bounds[q + 1] if available[q] > taken[q] else first + old
+    return bounds, nodes, hops, frontier, available, taken
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def extend(graph, held, given, near, ways, order, room, level, threads):
     source, target, out_indptr, out_edge, in_indptr, in_edge = graph
@@ -94,18 +115,4 @@ def extend(graph, held, given, near, ways, order, room, level, threads):
                     place[node[s]] = 0
             for j in range(count):
                 place[found[j]] = 0
-    bounds = np.zeros(queries + 1, np.int64)
-    for q in range(queries):
-        bounds[q + 1] = bounds[q] + indptr[q + 1] - indptr[q] + taken[q]
-    nodes = np.empty(bounds[-1], np.int32)
-    hops = np.empty(bounds[-1], np.int32)
-    frontier = np.empty(queries, np.int64)
-    for q in range(queries):
-        old = indptr[q + 1] - indptr[q]
-        first = bounds[q]
-        nodes[first : first + old] = node[indptr[q] : indptr[q + 1]]
-        hops[first : first + old] = hop[indptr[q] : indptr[q + 1]]
-        nodes[first + old : bounds[q + 1]] = wide[offsets[q] : offsets[q] + taken[q]]
-        hops[first + old : bounds[q + 1]] = level
-        frontier[q] = bounds[q + 1] if available[q] > taken[q] else first + old
-    return bounds, nodes, hops, frontier, available, taken
+    return append(indptr, node, hop, wide, offsets, taken, available, level)

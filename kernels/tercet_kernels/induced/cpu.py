@@ -18,6 +18,19 @@ def rooms(o_indptr, indptr, node):
     return out
 
 
+@njit(nogil=True, cache=True)
+def compact(wide, room, counts):
+    """What was written into rooms, without the gaps; not parallel, where each copy would wake all threads."""
+    queries = counts.size
+    bounds = np.zeros(queries + 1, np.int64)
+    for q in range(queries):
+        bounds[q + 1] = bounds[q] + counts[q]
+    edge = np.empty(bounds[-1], np.int32)
+    for q in range(queries):
+        edge[bounds[q] : bounds[q + 1]] = wide[room[q] : room[q] + counts[q]]
+    return bounds, edge
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def induced(o_indptr, o_edge, o_other, indptr, node, relation, walkable, room, threads):
     queries = indptr.size - 1
@@ -44,10 +57,4 @@ def induced(o_indptr, o_edge, o_other, indptr, node, relation, walkable, room, t
             for s in range(indptr[q], indptr[q + 1]):
                 if node[s] < size:
                     held[node[s]] = False
-    bounds = np.zeros(queries + 1, np.int64)
-    for q in range(queries):
-        bounds[q + 1] = bounds[q] + counts[q]
-    edge = np.empty(bounds[-1], np.int32)
-    for q in range(queries):
-        edge[bounds[q] : bounds[q + 1]] = wide[room[q] : room[q] + counts[q]]
-    return bounds, edge
+    return compact(wide, room, counts)

@@ -97,6 +97,20 @@ def arrange(found, by, count, keep, rank, order, packed, place, node, edge, star
         edge[start + i] = by[place[v] - 1]
 
 
+@njit(nogil=True, cache=True)
+def compact(wide_node, wide_edge, offsets, counts):
+    """What was written into rooms, without the gaps; not parallel, where each copy would wake all threads."""
+    total = counts.sum()
+    nodes = np.empty(total, np.int32)
+    edges = np.empty(total, np.int32)
+    end = 0
+    for i in range(counts.size):
+        nodes[end : end + counts[i]] = wide_node[offsets[i] : offsets[i] + counts[i]]
+        edges[end : end + counts[i]] = wide_edge[offsets[i] : offsets[i] + counts[i]]
+        end += counts[i]
+    return nodes, edges
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def neighbors(
     source, target, out_indptr, out_edge, in_indptr, in_edge, indptr, node, begin, rank, relation, walkable, allowed,
@@ -141,12 +155,5 @@ def neighbors(
                     place[node[s]] = 0
             for j in range(count):
                 place[found[j]] = 0
-    total = counts.sum()
-    nodes = np.empty(total, np.int32)
-    edges = np.empty(total, np.int32)
-    end = 0
-    for i in range(queries):
-        nodes[end : end + counts[i]] = wide_node[offsets[i] : offsets[i] + counts[i]]
-        edges[end : end + counts[i]] = wide_edge[offsets[i] : offsets[i] + counts[i]]
-        end += counts[i]
+    nodes, edges = compact(wide_node, wide_edge, offsets, counts)
     return counts, nodes, edges, available

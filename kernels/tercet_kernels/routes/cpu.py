@@ -202,6 +202,22 @@ def ways_back(graph, relation, walkable, outward, inward, near, far, mark, level
                 return count
 
 
+@njit(nogil=True, cache=True)
+def compact(wide, room, hops, counts):
+    """The routes without the gaps between pairs; not parallel, where each copy would wake all threads."""
+    pairs = counts.size
+    total = np.int64(0)
+    for i in range(pairs):
+        total += counts[i] * (hops[i] + 1)
+    node = np.empty(total, np.int32)
+    end = np.int64(0)
+    for i in range(pairs):
+        length = counts[i] * (hops[i] + 1)
+        node[end : end + length] = wide[i * room : i * room + length]
+        end += length
+    return node
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def routes(
     source, target, out_indptr, out_edge, in_indptr, in_edge, starts, ends, relation, walkable, max_hops, outward,
@@ -243,13 +259,4 @@ def routes(
                             where, stack, cursor, path, limit, wide, i * room)  # fmt: skip
             counts[i] = min(got, limit)
             truncated[i] = got > limit
-    total = np.int64(0)
-    for i in range(pairs):
-        total += counts[i] * (hops[i] + 1)
-    node = np.empty(total, np.int32)
-    end = np.int64(0)
-    for i in range(pairs):
-        length = counts[i] * (hops[i] + 1)
-        node[end : end + length] = wide[i * room : i * room + length]
-        end += length
-    return hops, counts, node, truncated
+    return hops, counts, compact(wide, room, hops, counts), truncated
