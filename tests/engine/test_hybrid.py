@@ -216,3 +216,28 @@ def test_pytorch_geometric_gets_typed_nodes_and_edges() -> None:
     assert sorted(data.node_types) == ["Doc", "Paper", "node"]
     assert data["Doc"].x.shape == (data["Doc"].num_nodes, 5)
     assert sum(data[t].edge_index.shape[1] for t in data.edge_types) == len(sub.relationships)
+
+
+@pytest.mark.parametrize("verb", ["subgraph", "text_subgraph", "text_search", "semantic_search"])
+def test_every_verb_answers_alike_alone_and_in_any_order(verb: str) -> None:
+    engine = engine_of(random_graph(60, 200, 2))
+    engine.lexical = ["id"]
+    rng = np.random.default_rng(4)
+    seeds = [[f"{i:04d}" for i in rng.integers(0, 60, 3)] for _ in range(6)]
+    asked = {
+        "subgraph": seeds, "text_subgraph": [" ".join(s) for s in seeds], "text_search": [" ".join(s) for s in seeds],
+        "semantic_search": list(rng.normal(size=(6, 8)).astype(np.float32)),
+    }[verb]  # fmt: skip
+    options = {"subgraph": {"expand": 2}, "text_subgraph": {"k": 2, "expand": 1}}.get(verb, {"k": 4})
+    name = {"subgraph": "seeds", "semantic_search": "vectors"}.get(verb, "queries")
+
+    def ask(queries: list) -> list:
+        got = getattr(engine, verb)(**{name: queries}, **options)
+        return answers(got) if "subgraph" in verb else [(h.ids(), h.scores.tolist(), h.status) for h in got]
+
+    whole = ask(asked)
+    assert len({str(x) for x in whole}) == 6
+    for i in range(6):
+        assert ask([asked[i]]) == [whole[i]]
+    order = rng.permutation(6)
+    assert ask([asked[i] for i in order]) == [whole[i] for i in order]
