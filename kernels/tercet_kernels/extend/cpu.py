@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit, prange
 
 from tercet_kernels.cosine.cpu import LANES, dot
-from tercet_kernels.neighbors.cpu import SELECTED, walk
+from tercet_kernels.neighbors.cpu import clear, reach
 
 EDGE, RANK, NODE, DISTANCE = 0, 1, 2, 3
 
@@ -66,13 +66,12 @@ def append(indptr, node, hop, wide, offsets, taken, available, level):
 
 @njit(nogil=True, cache=True, parallel=True)
 def extend(graph, held, given, near, ways, order, room, level, threads):
-    source, target, out_indptr, out_edge, in_indptr, in_edge = graph
     indptr, node, hop, begin = held
     rank, relation, walkable, allowed, allowed_row, limit = given
     vectors_of_queries, vectors, node_row = near
     outward, inward = ways
     queries = indptr.size - 1
-    size = out_indptr.size - 1
+    size = graph[2].size - 1
     offsets = np.zeros(queries + 1, np.int64)
     for q in range(queries):
         offsets[q + 1] = offsets[q] + room[q]
@@ -90,29 +89,14 @@ def extend(graph, held, given, near, ways, order, room, level, threads):
         for q in range(np.int64(t), queries, threads):
             if begin[q] == indptr[q + 1]:
                 continue
-            for s in range(indptr[q], indptr[q + 1]):
-                if node[s] < size:
-                    place[node[s]] = SELECTED
-            row = allowed_row[q] if allowed_row.size > 0 else np.int32(-1)
-            count = np.int64(0)
-            for s in range(begin[q], indptr[q + 1]):
-                u = node[s]
-                if u >= size:
-                    continue
-                if outward:
-                    count = walk(out_edge, target, out_indptr[u], out_indptr[u + 1], relation, walkable, allowed, row,
-                                 place, found, by, count, rank, order)  # fmt: skip
-                if inward:
-                    count = walk(in_edge, source, in_indptr[u], in_indptr[u + 1], relation, walkable, allowed, row,
-                                 place, found, by, count, rank, order)  # fmt: skip
+            count = reach(
+                graph, indptr, node, begin, q, relation, walkable, allowed, allowed_row, outward, inward, rank, order,
+                place, found, by,
+            )  # fmt: skip
             available[q] = count
             taken[q] = min(count, max(limit[q], 0)) if limit.size > 0 else count
             if order == DISTANCE and taken[q] > 0:
                 measure(found, count, vectors_of_queries[q], vectors, node_row, distance, lanes)
             arrange(found, by, count, taken[q], rank, bits, order, packed, wide, offsets[q])
-            for s in range(indptr[q], indptr[q + 1]):
-                if node[s] < size:
-                    place[node[s]] = 0
-            for j in range(count):
-                place[found[j]] = 0
+            clear(indptr, node, q, place, found, count)
     return append(indptr, node, hop, wide, offsets, taken, available, level)

@@ -78,6 +78,42 @@ def walk(edges, far, low, high, relation, walkable, allowed, row, place, found, 
 
 
 @njit(nogil=True, cache=True)
+def reach(
+    graph, indptr, node, begin, q, relation, walkable, allowed, allowed_row, outward, inward, rank, order, place, found,
+    by,
+):  # fmt: skip
+    """Find what the frontier of one query leads to; returns how many nodes. `place` is for `clear` afterwards."""
+    source, target, out_indptr, out_edge, in_indptr, in_edge = graph
+    size = place.size
+    for s in range(indptr[q], indptr[q + 1]):
+        if node[s] < size:
+            place[node[s]] = SELECTED
+    row = allowed_row[q] if allowed_row.size > 0 else np.int32(-1)
+    count = np.int64(0)
+    for s in range(begin[q], indptr[q + 1]):
+        u = node[s]
+        if u >= size:
+            continue
+        if outward:
+            count = walk(out_edge, target, out_indptr[u], out_indptr[u + 1], relation, walkable, allowed, row, place,
+                         found, by, count, rank, order)  # fmt: skip
+        if inward:
+            count = walk(in_edge, source, in_indptr[u], in_indptr[u + 1], relation, walkable, allowed, row, place,
+                         found, by, count, rank, order)  # fmt: skip
+    return count
+
+
+@njit(nogil=True, cache=True)
+def clear(indptr, node, q, place, found, count):
+    """Make `place` zeros again."""
+    for s in range(indptr[q], indptr[q + 1]):
+        if node[s] < place.size:
+            place[node[s]] = 0
+    for j in range(count):
+        place[found[j]] = 0
+
+
+@njit(nogil=True, cache=True)
 def arrange(found, by, count, keep, rank, order, packed, place, node, edge, start):
     """Write the best `keep` of what was found, in order."""
     for i in range(count):
@@ -132,28 +168,13 @@ def neighbors(
         packed = np.empty(size, np.int64)
         for i in range(np.int64(t), queries, threads):
             q = first + i
-            for s in range(indptr[q], indptr[q + 1]):
-                if node[s] < size:
-                    place[node[s]] = SELECTED
-            row = allowed_row[q] if allowed_row.size > 0 else np.int32(-1)
-            count = np.int64(0)
-            for s in range(begin[q], indptr[q + 1]):
-                u = node[s]
-                if u >= size:
-                    continue
-                if outward:
-                    count = walk(out_edge, target, out_indptr[u], out_indptr[u + 1], relation, walkable, allowed, row,
-                                 place, found, by, count, rank, order)  # fmt: skip
-                if inward:
-                    count = walk(in_edge, source, in_indptr[u], in_indptr[u + 1], relation, walkable, allowed, row,
-                                 place, found, by, count, rank, order)  # fmt: skip
+            count = reach(
+                (source, target, out_indptr, out_edge, in_indptr, in_edge), indptr, node, begin, q, relation, walkable,
+                allowed, allowed_row, outward, inward, rank, order, place, found, by,
+            )  # fmt: skip
             available[i] = count
             counts[i] = min(count, max(limit[q], 0)) if limit.size > 0 else count
             arrange(found, by, count, counts[i], rank, order, packed, place, wide_node, wide_edge, offsets[i])
-            for s in range(indptr[q], indptr[q + 1]):
-                if node[s] < size:
-                    place[node[s]] = 0
-            for j in range(count):
-                place[found[j]] = 0
+            clear(indptr, node, q, place, found, count)
     nodes, edges = compact(wide_node, wide_edge, offsets, counts)
     return counts, nodes, edges, available
