@@ -172,6 +172,13 @@ def test_a_bad_item_fails_alone_and_a_bad_call_is_refused() -> None:
         engine.path_context(good, rel_types=["r"], exclude_rel_types=["r"])
 
 
+def test_an_id_of_a_wrong_kind_fails_its_own_item() -> None:
+    good = [{"node": "a"}, {"node": "c"}]
+    got = chain_engine().path_context([good, [{"node": 1.5}, {"node": "c"}]])
+    assert got.status == ["ok", "failed"]
+    assert "an id must be a string" in (got[1].error or "")
+
+
 def test_a_waypoint_without_hits_is_reported() -> None:
     engine = chain_engine()
     got = engine.path_context([[1.0, 0.0], {"node": "e"}], filter=["z"], k=1)[0]

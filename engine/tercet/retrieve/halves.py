@@ -73,6 +73,7 @@ def fuse_halves(
         inside = asked[query_of(ranked.indptr)]
         ranked = Ragged(select(ranked.indptr, inside), ranked.node[inside], ranked.score[inside])
         ranks = ranks[inside]
+        available[list(failed)] = 0
     state = _state(dense, words, ranked.indptr.diff().cpu(), failed)
     missing = _missing(dense, words, weights, failed, len(k), counted=not raw_alone)
     return Combined(ranked, ranks, available, state, missing)

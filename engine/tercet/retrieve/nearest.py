@@ -63,11 +63,11 @@ def nearest_nodes(
         found = _nearest(bound, num_nodes, embedding, wanted, given)
     counts = found.indptr.diff().cpu()
     state[good] = torch.where(counts > 0, int(Status.ok), int(Status.no_hits)).to(torch.int8)
-    for at, i in enumerate(good.tolist()):
-        if counts[at] == 0:
-            shut = row is not None and int(row[at]) >= 0 and int(within[at]) == 0
-            reason[i] = SHUT if shut else NOTHING
-            state[i] = int(Status.filtered_out) if shut else state[i]
+    for at in torch.nonzero(counts == 0).flatten().tolist():
+        i = int(good[at])
+        shut = row is not None and int(row[at]) >= 0 and int(within[at]) == 0
+        reason[i] = SHUT if shut else NOTHING
+        state[i] = int(Status.filtered_out) if shut else state[i]
     available[good] = within
     return Retrieved(found._replace(indptr=spread(found.indptr, good.to(device), queries)), available, state, reason)
 

@@ -4,6 +4,10 @@ from typing import NamedTuple
 
 import torch
 
+from tercet.candidates import query_of
+
+__all__ = ["Ragged", "distinct", "first_of_each", "interleave", "offsets", "place_of", "query_of", "select", "spread"]
+
 
 class Ragged(NamedTuple):
     """A list of nodes for each query, with a score for each; NaN where it has none."""
@@ -18,11 +22,6 @@ def offsets(counts: torch.Tensor) -> torch.Tensor:
     out = torch.zeros(counts.shape[0] + 1, dtype=torch.int64, device=counts.device)
     torch.cumsum(counts, 0, out=out[1:])
     return out
-
-
-def query_of(indptr: torch.Tensor) -> torch.Tensor:
-    """(T,) the query of each entry."""
-    return torch.repeat_interleave(torch.arange(indptr.shape[0] - 1, device=indptr.device), indptr.diff())
 
 
 def place_of(indptr: torch.Tensor) -> torch.Tensor:

@@ -75,7 +75,8 @@ class Searches(Versioned):
         clock = Clock(self.device)
         texts, errors = read_texts(queries)
         with clock.stage("text"):
-            found = self._words(texts, errors, read_counts("k", k, len(texts)), filter_labels, filter_props, filter)
+            filters = self._filters(len(texts), filter_labels, filter_props, filter)
+            found = self._words(texts, errors, read_counts("k", k, len(texts)), filters, filter_labels)
         return self._results(list(texts), errors, found, clock)
 
     @pinned
@@ -172,7 +173,7 @@ class Searches(Versioned):
             with clock.stage("search"):
                 dense = nearest_nodes(bound, self.graph.num_nodes, batch, depths[0], filters, self.device)
         with clock.stage("text"):
-            words = self._words(texts, errors, depths[1], labels, props, filter)
+            words = self._words(texts, errors, depths[1], filters, labels)
         with clock.stage("fuse"):
             fused = halves.fuse_halves(
                 dense, words, counts, (vector_weight, text_weight), rrf_k, raw_alone=self.rules.fusion == "raw_alone",
@@ -186,14 +187,13 @@ class Searches(Versioned):
         return batch, out
 
     def _words(
-        self, texts: list[str], errors: dict[int, str], k: torch.Tensor, labels: Any, props: Any, filter: Any
+        self, texts: list[str], errors: dict[int, str], k: torch.Tensor, filters: Filters, labels: Any
     ) -> Retrieved:
         """What the text side finds; Grafito's rules know no filter there but the labels of its rows."""
         side = text_side(self.graph, self.lexical)
         if isinstance(side, FtsIndex) and self.rules.matcher == "grafito":
-            none = self._filters(len(texts), None, None, None)
-            return text_nodes(side, texts, errors, k, none, as_rows=True, labels=labels or None)
-        return text_nodes(side, texts, errors, k, self._filters(len(texts), labels, props, filter))
+            return text_nodes(side, texts, errors, k, filters, as_rows=True, labels=labels or None)
+        return text_nodes(side, texts, errors, k, filters)
 
     def _results(self, text: list[str | None], errors: dict[int, str], found: Retrieved, clock: Clock) -> SearchResults:
         host = [x.cpu().numpy() for x in (*found.hits, found.available, found.state)]

@@ -137,7 +137,8 @@ class Verbs(Searches):
                               include_edges=include_edges, filter_edges=filter_edges, rank=rank)  # fmt: skip
         texts, errors = read_texts(queries)
         with clock.stage("text"):
-            found = self._words(texts, errors, read_counts("k", k, len(texts)), filter_labels, filter_props, filter)
+            filters = self._filters(len(texts), filter_labels, filter_props, filter)
+            found = self._words(texts, errors, read_counts("k", k, len(texts)), filters, filter_labels)
         return self._grown(growth, None, list(texts), found, [], clock, errors)
 
     @pinned

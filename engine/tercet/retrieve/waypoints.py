@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tercet.clock import Clock
-from tercet.errors import InvalidArgument, UnknownId
+from tercet.errors import InvalidArgument, InvalidData, UnknownId
 from tercet.filters import Filters
 from tercet.node import Node
 from tercet.query import QueryBatch, embed
@@ -114,11 +114,7 @@ def wrong(item: list[Any]) -> str | None:
 
 
 def _embedded(verbs: "Verbs", waypoints: list[Any]) -> tuple[QueryBatch, dict[int, int]]:
-    """One batch of all waypoints; those that are nodes have their row in the second value.
-
-    Raises:
-        UnknownId: a waypoint names a node that the graph doesn't have.
-    """
+    """One batch of all waypoints; those that are nodes have their row in the second value."""
     fixed: dict[int, int] = {}
     rows = torch.zeros(len(waypoints), verbs.dimension)
     raw = torch.zeros(len(waypoints), verbs.dimension)
@@ -140,7 +136,7 @@ def _embedded(verbs: "Verbs", waypoints: list[Any]) -> tuple[QueryBatch, dict[in
             node = w["node"] if isinstance(w, Mapping) else w
             try:
                 fixed[i] = verbs.graph.row(node.id if isinstance(node, Node) else node)
-            except UnknownId as error:
+            except (InvalidData, UnknownId) as error:  # the fault of this item alone
                 errors[i] = str(error)
             else:
                 errors[i] = "a node"  # not searched
