@@ -1,0 +1,114 @@
+"""Settings of the multi-hop passage search, and the named modes that are made of them."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from tercet.errors import InvalidArgument
+
+FIRST = ("dense", "lexical", "walk", "walk_near", "mention", "path", "chain")  # signals of a passage by itself
+SECOND = (*FIRST, "residual", "named", "named_by", "shared")  # and beside the passages found first
+
+# Fitted by `python -m bench.multihop fit`, see docs/quality.md.
+FITTED_FIRST: Mapping[str, float] = {
+    "dense": 2.95, "lexical": 1.76, "walk": 0.52, "walk_near": 0.17, "mention": -2.68, "path": 1.48, "chain": 0.54,
+}  # fmt: skip
+FITTED_SECOND: Mapping[str, float] = {
+    "dense": -0.21, "lexical": 1.74, "walk": 0.49, "walk_near": 0.15, "mention": -2.0, "path": 0.49, "chain": 0.74,
+    "residual": 5.35, "named": 1.24, "named_by": -0.61, "shared": 0.94,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MultihopSettings:
+    """What `Engine.passage_search` adds up, and how each signal is made.
+
+    A passage's score is the sum of its signals, each times its weight; a signal without a weight isn't computed.
+    """
+
+    first: Mapping[str, float] = field(default_factory=lambda: dict(FITTED_FIRST))  # weights of the first look
+    second: Mapping[str, float] = field(default_factory=lambda: dict(FITTED_SECOND))  # of the second; empty: none
+    candidates: int = 50  # passages that each signal proposes
+    found: int = 5  # best passages of the first look that the second one starts from
+    residual: float = 0.5  # how much of a found passage's vector is taken off the query's
+    damping: float = 0.5  # of the walks
+    title_weight: float = 10.0  # of the step between a passage and the name it is called by; one to a name in it is 1
+    near_passages: int = 5  # nearest passages that `walk_near` starts from
+    capital: float = 10.0  # how much more a name counts that the query writes with a capital
+    near: float = 0.5  # how much a name counts whose words stand in another order or number; 0: only as spelled
+    width: int = 10  # entities of the beam of paths
+    branches: int = 20  # facts followed from each
+    most_facts: int = 1000  # of an entity that are looked at
+    tolerance: float = 1e-5  # of the walks
+    floor: float = 1e-6  # share of a walk below which all passages count alike
+
+    def __post_init__(self) -> None:
+        for name, known in (("first", FIRST), ("second", SECOND)):
+            weights = getattr(self, name)
+            unknown = [s for s in weights if s not in known]
+            if unknown:
+                raise InvalidArgument(f"settings {name}: no signal {unknown[0]!r}; there are {', '.join(known)}")
+        if not self.first:
+            raise InvalidArgument("settings first: expected a weight for at least one signal")
+        for name in ("candidates", "found", "near_passages", "width", "branches", "most_facts"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidArgument(f"settings {name}: expected an integer of at least 1, got {value!r}")
+        for name, low, high in (("damping", 0.0, 1.0), ("tolerance", 0.0, 1.0), ("floor", 0.0, 1.0)):
+            if not low < getattr(self, name) < high:
+                raise InvalidArgument(
+                    f"settings {name}: expected a number between 0 and 1, got {getattr(self, name)!r}"
+                )
+        for name in ("residual", "title_weight", "capital", "near"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InvalidArgument(f"settings {name}: expected a number of at least 0, got {getattr(self, name)!r}")
+
+    @staticmethod
+    def read(path: str | Path) -> "MultihopSettings":
+        """The settings of a TOML file, under `[multihop]`; what it doesn't name is as by default.
+
+        Raises:
+            InvalidArgument: no such file, not TOML, or an unknown or wrong setting.
+        """
+        try:
+            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidArgument(f"settings {path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidArgument(f"settings {path}: not valid TOML: {error}") from error
+        return MultihopSettings.of(given.get("multihop", {}), str(path))
+
+    @staticmethod
+    def of(given: Mapping[str, Any], place: str = "settings") -> "MultihopSettings":
+        """The settings of a mapping."""
+        known = {f.name for f in fields(MultihopSettings)}
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise InvalidArgument(f"{place}: no setting {unknown[0]!r}; there are {', '.join(sorted(known))}")
+        return MultihopSettings(**given)
+
+
+# Each mode is a set of weights; all but the last are its parts, for comparison.
+MODES: Mapping[str, MultihopSettings] = {
+    "dense": MultihopSettings({"dense": 1.0}, {}),
+    "lexical": MultihopSettings({"lexical": 1.0}, {}),
+    "walk": MultihopSettings({"walk": 1.0, "dense": 3.0}, {}),
+    "paths": MultihopSettings({"path": 1.0, "chain": 0.3, "dense": 1.0}, {}),
+    "first": MultihopSettings(second={}),
+    "multihop": MultihopSettings(),
+}
+
+
+def settings_of(mode: str, settings: MultihopSettings | Mapping[str, Any] | str | Path | None) -> MultihopSettings:
+    """The settings that a call means: its own, a file's, or those of the mode."""
+    if isinstance(settings, MultihopSettings):
+        return settings
+    if isinstance(settings, Mapping):
+        return MultihopSettings.of(settings)
+    if settings is not None:
+        return MultihopSettings.read(settings)
+    if mode not in MODES:
+        raise InvalidArgument(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}")
+    return MODES[mode]

@@ -1,0 +1,98 @@
+"""The verb of an engine that ranks passages for questions that need more than one."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tercet.candidates import Bound
+from tercet.clock import Clock
+from tercet.errors import InvalidArgument
+from tercet.filters import Filters
+from tercet.multihop.passage_graph import PassageGraph, passage_graph
+from tercet.multihop.ranking import rank_passages
+from tercet.multihop.settings import MultihopSettings, settings_of
+from tercet.query import embed
+from tercet.ranking import Status
+from tercet.retrieve.hits import SearchResults
+from tercet.retrieve.searches import Searches, read_counts
+from tercet.state import pinned
+
+
+class Passages(Searches):
+    """Passage retrieval over several hops; see `Verbs` for the arguments that other searches share."""
+
+    @pinned
+    def passage_search(
+        self,
+        queries: str | Sequence[str] | None = None,
+        k: int | Sequence[int] = 10,
+        *,
+        vectors: Any = None,
+        mode: str = "multihop",
+        settings: MultihopSettings | Mapping[str, Any] | str | Path | None = None,
+        passage_type: str | Sequence[str] | None = None,
+        filter_labels: Any = None,
+        filter_props: Any = None,
+        filter: Any = None,
+    ) -> SearchResults:
+        """The k passages of each question that answer it together, without a language model.
+
+        Signals of a passage are added up: its similarity, its words (BM25), a walk from the names in the question
+        (personalized PageRank over passages, names and facts), a walk from the nearest passages, facts about those
+        names that lead to it, and, in a second look, how it goes on from the passages found first: what they leave
+        open of the question, and the names that connect the two. Each hit has its signals as `parts`.
+
+        Args:
+            mode: "multihop", or a part of it for comparison: "dense", "lexical", "walk", "paths", "first".
+            settings: instead of the mode's: settings, a mapping of some, or a TOML file with a table `[multihop]`.
+            passage_type: types of the nodes that are passages; None: DocumentChunk, TextUnit, Chunk, Passage.
+
+        Raises:
+            InvalidArgument: the call itself is wrong, no node is a passage, or passages have no vectors.
+        """
+        clock = Clock(self.device)
+        chosen = settings_of(mode, settings)
+        with clock.stage("embed"):
+            batch = embed(queries, vectors, self.encoder, self.dimension, raise_blank=False)
+        counts = read_counts("k", k, len(batch)).numpy()
+        filters = self._filters(len(batch), filter_labels, filter_props, filter)
+        graph = self._passage_graph(passage_type, chosen.title_weight)
+        ranked = rank_passages(graph, self._passage_vectors(graph), batch, counts, filters, chosen, self.device, clock)
+        state = np.where(np.diff(ranked.indptr) > 0, int(Status.ok), int(Status.no_hits)).astype(np.int8)
+        state[_shut(graph, filters)] = int(Status.filtered_out)
+        state[list(batch.errors)] = int(Status.failed)
+        return SearchResults(
+            self.graph, batch.text, ranked.indptr, graph.passage[ranked.passage], ranked.score, ranked.available, state,
+            errors=batch.errors, parts=ranked.parts, timings=clock.seconds,
+        )  # fmt: skip
+
+    def _passage_graph(self, types: str | Sequence[str] | None, title_weight: float) -> PassageGraph:
+        key = (types if types is None or isinstance(types, str) else tuple(types), title_weight, self.version)
+        return self.graph.latest(
+            "_passage_graph", key,
+            lambda: passage_graph(self.graph, self.bound, self.device, types, title_weight),
+        )  # fmt: skip
+
+    def _passage_vectors(self, graph: PassageGraph) -> Bound:
+        """The node collection that has vectors of most passages."""
+        inside = np.zeros(self.graph.num_nodes + 1, bool)
+        inside[graph.passage] = True
+        counts = {
+            i: int(inside[np.minimum(b.owner.cpu().numpy(), self.graph.num_nodes)].sum())
+            for i, b in enumerate(self.bound) if b.collection.kind == "node"
+        }  # fmt: skip
+        if not counts or not max(counts.values()):
+            names = ", ".join(b.collection.name for b in self.bound) or "none"
+            raise InvalidArgument(f"passage_search: no collection has vectors of passages; there are {names}")
+        return self.bound[max(counts, key=lambda i: counts[i])]
+
+
+def _shut(graph: PassageGraph, filters: Filters) -> np.ndarray:
+    """(B,) bool: the filter admits no passage."""
+    if not filters.masks.shape[0]:
+        return np.zeros(len(filters.row), bool)
+    some = filters.masks[:, torch.from_numpy(graph.passage).long()].any(dim=1)
+    return ((filters.row >= 0) & ~some[filters.row.clamp(min=0).long()]).numpy()
