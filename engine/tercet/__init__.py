@@ -7,7 +7,9 @@ if TYPE_CHECKING:
     from tercet.collection import Collection
     from tercet.conditions import LabelFilter, PropertyFilter, PropertyFilterGroup
     from tercet.engine import Engine
+    from tercet.evaluate import evaluate
     from tercet.graph import Graph
+    from tercet.memory_plan import MemoryPlan, estimate_memory
     from tercet.node import Node, Relationship
     from tercet.pictures import export_graph, render_graph
     from tercet.recall import Recall
@@ -29,6 +31,7 @@ _HOMES = {
     "Hits": "retrieve.hits",
     "LabelFilter": "conditions",
     "LexicalIndex": "retrieve.lexical",
+    "MemoryPlan": "memory_plan",
     "Node": "node",
     "PropertyFilter": "conditions",
     "PropertyFilterGroup": "conditions",
@@ -39,6 +42,7 @@ _HOMES = {
     "Subgraph": "retrieve.subgraph",
     "Subgraphs": "retrieve.subgraph",
     "Triplet": "result",
+    "estimate_memory": "memory_plan",
     "export_graph": "pictures",
     "open": "store",
     "render_graph": "pictures",
@@ -52,6 +56,7 @@ __all__ = [
     "Hits",
     "LabelFilter",
     "LexicalIndex",
+    "MemoryPlan",
     "Node",
     "PropertyFilter",
     "PropertyFilterGroup",
@@ -62,6 +67,8 @@ __all__ = [
     "Subgraph",
     "Subgraphs",
     "Triplet",
+    "estimate_memory",
+    "evaluate",
     "export_graph",
     "open",
     "render_graph",
@@ -70,6 +77,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "evaluate":
+        return import_module("tercet.evaluate")  # a package that can be called
     if name in _HOMES:
         return getattr(import_module(f"tercet.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'tercet' has no attribute {name!r}")

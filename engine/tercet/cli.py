@@ -1,4 +1,4 @@
-"""The command line: `tercet demo | build | recall | subgraph | path | info | verify | export | bench`.
+"""The command line: `tercet demo | build | recall | subgraph | path | info | verify | export | eval | bench`.
 
 Exit status 0: good; 1: the work failed; 2: wrong use.
 """
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tercet import cli_build, cli_graph, cli_store
+from tercet import cli_build, cli_eval, cli_graph, cli_store
 
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait slow a shared machine down
@@ -86,25 +86,41 @@ def recall(
 
 cli_graph.register(app)
 cli_store.register(app)
+cli_eval.register(app)
 
 
 @app.command()
 def info(
     store: Annotated[Path, typer.Argument(help="Folder of the store.")],
+    memory: Annotated[bool, typer.Option("--memory", help="Also what it takes in memory, with a batch.")] = False,
+    device: Annotated[str, typer.Option(help="The device that --memory is about.")] = "cpu",
+    batch: Annotated[int, typer.Option(min=1, help="Queries of the batch.")] = 256,
+    wide_search_top_k: Annotated[int, typer.Option(min=0, help="Candidates a collection; 0 is every row.")] = 100,
+    projection: Annotated[str | None, typer.Option(help="As in recall.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What a store holds, without loading it."""
-    from tercet.store import check_files, read_manifest
+    """What a store holds, and with --memory what it will take, without loading it."""
+    from tercet.store_files import check_files, read_manifest
 
     manifest, data = read_manifest(store)
     check_files(manifest, data, hashes=False)
     about = {k: manifest[k] for k in ("format", "mode", "encoder", "graph", "collections")}
     about["graph"] = {k: about["graph"][k] for k in ("nodes", "edges", "order")}
     about["bytes"] = sum(f["bytes"] for f in manifest["files"].values())
+    plan = None
+    if memory:
+        from tercet.memory_plan import estimate_memory
+
+        plan = estimate_memory(
+            store, device=device, batch=batch, wide_search_top_k=wide_search_top_k or None, projection=projection
+        )
+        about["memory"] = plan.to_json()
     if as_json:
         print(json.dumps(about))
     else:
         print_about(about, str(store))
+        if plan is not None:
+            typer.echo(plan)
 
 
 @app.command(

@@ -52,11 +52,13 @@ class OpenIE:
     file order, then names in order of first appearance, passage by passage, entities before the ends of triples.
     Edges: `source`, `target`, `relation`, `passage` (node id of the passage it was first read in); the distinct triples
     in file order, then "mentions" from each passage to each name in it.
+    Citations: `source`, `relation`, `target`, `passage`, a row for every passage that holds a triple, in file order.
     """
 
     nodes: pa.Table
     edges: pa.Table
     report: OpenIEReport
+    citations: pa.Table
 
 
 def read(folder: str | Path) -> OpenIE:
@@ -74,6 +76,7 @@ def read(folder: str | Path) -> OpenIE:
     report.passages = len(passages)
     names: dict[str, None] = {}
     facts: dict[tuple[str, str, str], str] = {}
+    cited: dict[tuple[tuple[str, str, str], str], None] = {}
     mentions: list[tuple[str, str]] = []
     for place, line, row in _rows(Path(folder), "openie", ("id", "entities", "triples")):
         passage = f"passage:{row['id']}"
@@ -83,10 +86,11 @@ def read(folder: str | Path) -> OpenIE:
         for triple in _well_formed(row["triples"], place, line, report):
             here.update({triple[0]: None, triple[2]: None})
             facts.setdefault(triple, passage)
+            cited[triple, passage] = None
         names.update(here)
         mentions += [(passage, name) for name in here]
     report.distinct = len(facts)
-    return OpenIE(_node_table(passages, names), _edge_table(facts, mentions), report)
+    return OpenIE(_node_table(passages, names), _edge_table(facts, mentions), report, _citation_table(cited))
 
 
 def questions(folder: str | Path) -> list[dict[str, Any]]:
@@ -208,6 +212,16 @@ def _edge_table(facts: dict[tuple[str, str, str], str], mentions: list[tuple[str
         "passage": [*facts.values(), *inside],
     }
     return pa.table({name: text_column(values, f"edges.{name}") for name, values in columns.items()})
+
+
+def _citation_table(cited: dict[tuple[tuple[str, str, str], str], None]) -> pa.Table:
+    columns: dict[str, list[Any]] = {
+        "source": [f"name:{source}" for (source, _, _), _ in cited],
+        "relation": [relation for (_, relation, _), _ in cited],
+        "target": [f"name:{target}" for (_, _, target), _ in cited],
+        "passage": [passage for _, passage in cited],
+    }
+    return pa.table({name: text_column(values, f"citations.{name}") for name, values in columns.items()})
 
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> list[np.ndarray]:

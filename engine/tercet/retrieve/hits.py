@@ -28,6 +28,7 @@ class SearchResults(Sequence["Hits"]):
     halves: tuple[str, ...] = ()  # of a hybrid search
     ranks: np.ndarray | None = None  # (T, H) int32 1-based rank in each half, 0: absent
     missing: tuple[dict[str, str], ...] | None = None  # (B,) halves that gave nothing, and why
+    parts: dict[str, np.ndarray] = field(default_factory=dict)  # (T,) each: what the scores were added up from
     timings: dict[str, float] = field(default_factory=dict)  # seconds by stage
     details: dict[str, np.ndarray] = field(default_factory=dict)  # (B,) each: what else a verb tells of every query
     version: int = 0  # of the engine, which the answers are from
@@ -57,7 +58,7 @@ class SearchResults(Sequence["Hits"]):
         return [Status(int(s)).name for s in self.state]
 
     def to_arrow(self) -> pa.Table:
-        """A row a hit: query, rank (from 1), id, row, score, and the rank in each half of a hybrid search."""
+        """A row a hit: query, rank (from 1), id, row, score, the rank in each half of a hybrid search, and the parts."""
         counts = np.diff(self.indptr)
         rank = np.arange(1, len(self.node) + 1) - np.repeat(self.indptr[:-1], counts)
         table = {
@@ -67,7 +68,7 @@ class SearchResults(Sequence["Hits"]):
         for h, name in enumerate(self.halves):
             assert self.ranks is not None
             table[f"{name}_rank"] = pa.array(self.ranks[:, h], mask=self.ranks[:, h] == 0)
-        return pa.table(table)
+        return pa.table(table | self.parts)
 
     def __repr__(self) -> str:
         return f"SearchResults({len(self)} queries, {len(self.node)} hits)"
@@ -75,7 +76,8 @@ class SearchResults(Sequence["Hits"]):
 
 @dataclass(frozen=True, eq=False)
 class Hits(Sequence[dict[str, Any]]):
-    """The ranked nodes of one query: `{"node": Node, "score": float}` each, best first, and `"ranks"` when fused."""
+    """The ranked nodes of one query: `{"node": Node, "score": float}` each, best first, `"ranks"` when fused, and
+    `"parts"` when the score was added up."""
 
     batch: SearchResults
     place: int
@@ -148,6 +150,9 @@ class Hits(Sequence[dict[str, Any]]):
         if self.batch.ranks is not None:
             for item, ranks in zip(out, self.batch.ranks[self._part()].tolist(), strict=True):
                 item["ranks"] = {name: rank or None for name, rank in zip(self.batch.halves, ranks, strict=True)}
+        for name, values in self.batch.parts.items():
+            for item, value in zip(out, values[self._part()].tolist(), strict=True):
+                item.setdefault("parts", {})[name] = value
         return out
 
     def __repr__(self) -> str:
