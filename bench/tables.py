@@ -86,6 +86,9 @@ def tables_of(cells: list[Cell]) -> list[Table]:
                  ("workload", "settings", "time", "triplets", "written")),
                 ("encode", "Texts", "", ("workload", "system", "settings", "time", "rate", "stages")),
                 ("build", "Build", "", ("workload", "settings", "time", "peak")),
+                ("store", "Store on disk", "Steps in processes of their own, beside plain writes and reads of the same "
+                 "bytes; memory is the highest of a call, above what the process held before it.",
+                 ("workload", "system", "settings", "time", "gb_s", "peak", "written")),
                 ("scaling", "Growth", "Fixed candidates while nodes and edges grow.",
                  ("workload", "settings", "time", "visited")),
                 ("roofline", "Roofline", "Bytes and operations are counted from sizes; the share is that of the time "
@@ -252,7 +255,7 @@ COLUMNS = {
     "visited": lambda c: f"{c['visited_entries']:,}" if "visited_entries" in c else "",
     "agrees": lambda c: f"{c['agreement']['same']}/{c['agreement']['queries']}" if "agreement" in c else "",
     "triplets": lambda c: f"{c['triplets']:,}",
-    "written": lambda c: _bytes(c["written_bytes"]),
+    "written": lambda c: _bytes(c.get("written_bytes")),
     "peak": lambda c: _bytes(c.get("peak_bytes")),
     "data": lambda c: _bytes(c.get("data_bytes")),
     "import": lambda c: f"{c['import_s']:.2f}",

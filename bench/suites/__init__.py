@@ -25,6 +25,7 @@ NAMES = {
     "build": "Graph.from_tables on a large graph without texts",
     "scaling": "graph stages at fixed candidates while nodes and edges double",
     "memory": "the highest resident memory of a call in a fresh process",
+    "store": "a store on disk: save, open, first questions, updates and their saves, beside plain writes and reads",
     "roofline": "this machine's bandwidth and matrix rate, and the share of them that stages reach",
     "cognee": "Cognee 1.6.5's own triplet search in its own environment",
     "grafito": "subgraph verbs beside Grafito 0.8.6 in its own environment, PageRank beside igraph and networkx",

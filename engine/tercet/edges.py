@@ -11,7 +11,7 @@ from tercet.errors import InvalidArgument
 from tercet.ids import IdIndex, canonical_ids
 from tercet.nodes import WEIGHT_COLUMNS, arrow_column, read_weight, refuse
 from tercet.normalise import encode, relation_keys
-from tercet.tables import ImportReport, as_columns, texts
+from tercet.tables import ImportReport, as_columns, no_texts, texts
 
 NEEDED = ("source", "target", "relation")
 
@@ -164,7 +164,7 @@ def _edge_table(
     rows = pa.array(order)
     status = columns.pop("status", None)
     superseded = columns.pop("superseded", None)
-    blank = pa.nulls(len(order), pa.large_string())
+    blank = no_texts(len(order))
     plain = np.zeros(len(order), bool)
     out = {
         "id": blank if edge_id is None else edge_id.take(rows),

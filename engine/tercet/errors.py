@@ -49,3 +49,7 @@ class NotConverged(TercetError, ArithmeticError):
 
 class EngineClosed(TercetError, ValueError):
     """The engine was closed and holds nothing any more."""
+
+
+class NotEnoughMemory(TercetError, MemoryError):
+    """More memory is wanted than is free; the message says how much, and what to change."""

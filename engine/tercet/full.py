@@ -18,6 +18,8 @@ from tercet_kernels.effective import effective
 TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
 ROUNDOFF = 2.0**-23
 EDGE_TILE = 1 << 16  # edges looked at together
+CELL_BYTES = 13  # of a pair of such an edge and a query: whether its ends are open, or matched, and a sum's int64
+FINITE = 7  # bytes of a distance while `torch.isfinite` looks at it
 DIRECT = (ExactIndex, SegmentedIndex)  # they can write distances where they belong
 
 
@@ -49,8 +51,7 @@ def full_fragment(
     of the exact ones, so an edge whose approximate score is over the k-th by more than twice what the bound allows
     can't be among the exact best; the others are scored again exactly.
     """
-    table = 4 * (plan.graph.num_nodes + len(plan.graph.keys) + 1)
-    step = max(1, min(queries.shape[0], TABLE_BYTES // max(table, 1)))
+    step = group_size(queries.shape[0], plan.graph.num_nodes, len(plan.graph.keys))
     parts = []
     shape = (min(step, queries.shape[0]), plan.graph.num_nodes)
     with arena.lend("full", shape, torch.float32, queries.device) as room:  # new memory costs a tenth of filling it
@@ -58,6 +59,33 @@ def full_fragment(
             part = slice(start, start + step)
             parts.append(_part(plan, queries, part, nodes, relations, k, room))
     return _concat(parts, queries)
+
+
+def group_size(queries: int, nodes: int, keys: int) -> int:
+    """How many queries have their tables at once."""
+    return max(1, min(queries, TABLE_BYTES // (4 * (nodes + keys + 1))))
+
+
+def group_bytes(
+    queries: int, nodes: int, edges: int, keys: int, *, limited: bool, complete: bool, projection: str, threads: int
+) -> int:
+    """What the tables of one group of queries take at their height.
+
+    Args:
+        limited: the distances come from candidates; complete: every node is known to have a distance.
+        projection: "full", "induced" or "incident".
+        threads: that walk the graph.
+    """
+    step = group_size(queries, nodes, keys)
+    cell = 4  # its term
+    if limited or not complete:
+        cell += 1 + FINITE  # whether there is a distance, twice
+        if projection == "induced":
+            cell += 2  # the term where it is shut out, and whether it is
+    elif projection == "incident":
+        cell += 1 + 1  # whether it is matched, and open
+    tiles = 0 if projection == "full" else CELL_BYTES * step * min(EDGE_TILE, edges)
+    return step * (cell * nodes + 4 * (keys + 1)) + tiles + 8 * nodes * threads
 
 
 def _part(

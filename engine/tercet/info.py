@@ -60,9 +60,9 @@ class Info:
             ("mode", self.mode),
             ("device", self.device),
             ("graph", f"{self.nodes:,} nodes, {self.edges:,} edges, {self.relations:,} relations, {self.keys:,} keys"),
-            ("memory", f"{_size(self.graph_bytes)} of arrays, {_size(self.text_bytes)} of text"),
+            ("memory", f"{size_text(self.graph_bytes)} of arrays, {size_text(self.text_bytes)} of text"),
             *(
-                (f"{c.kind} collection", f"{c.name}: {c.rows:,} x {c.dimension}, {c.index}, {_size(c.bytes)}")
+                (f"{c.kind} collection", f"{c.name}: {c.rows:,} x {c.dimension}, {c.index}, {size_text(c.bytes)}")
                 for c in self.collections
             ),
             ("encoder", self.encoder or "none"),
@@ -123,7 +123,8 @@ def _versions() -> dict[str, str]:
     return out
 
 
-def _size(count: int) -> str:
+def size_text(count: int) -> str:
+    """Bytes in the unit that suits them."""
     amount, unit = float(count), 0
     while amount >= 1000 and unit < len(UNITS) - 1:
         amount, unit = amount / 1000, unit + 1

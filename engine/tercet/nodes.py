@@ -11,7 +11,7 @@ from tercet.context import node_columns
 from tercet.errors import InvalidArgument, InvalidData
 from tercet.ids import canonical_ids
 from tercet.normalise import encode
-from tercet.tables import ImportReport, as_columns, name_lists, numbers, texts
+from tercet.tables import ImportReport, as_columns, name_lists, no_texts, numbers, texts
 
 DEFAULT_WEIGHT = 0.5
 TEXT_COLUMNS = ("name", "type", "text", "description")
@@ -116,7 +116,7 @@ def _text_table(
         has_name="name" in known, has_description="description" in known,
     )  # fmt: skip
     other = {name: arrow_column(values, f"nodes.{name}").take(rows) for name, values in columns.items()}
-    blank = pa.nulls(len(ids), pa.large_string())
+    blank = no_texts(len(ids))
     named = {name: known.get(name, blank) for name in TEXT_COLUMNS}
     return pa.table({"id": ids, **named, **other, "context_title": title, "context_block": block}).combine_chunks()
 

@@ -15,6 +15,7 @@ from tercet.plan import Plan
 from tercet.query import QueryBatch
 from tercet.ranking import Ranking, Status
 from tercet.result import Result
+from tercet.tables import one_piece
 
 if TYPE_CHECKING:
     from tercet.why import Why
@@ -38,6 +39,7 @@ class Group:
     plan: Plan
     queries: torch.Tensor  # (n, D)
     ranking: Ranking
+    halved: int = 0  # how often what was to be retrieved together was halved before it fitted into memory
 
 
 @dataclass(eq=False)
@@ -70,6 +72,11 @@ class Recall(Sequence[Result]):
 
     def __iter__(self) -> Iterator[Result]:
         return (Result(self, i) for i in range(len(self)))
+
+    @property
+    def halved(self) -> int:
+        """How often fewer queries had to be retrieved together, because more didn't fit into memory."""
+        return sum(g.halved for g in self.groups)
 
     @property
     def edges(self) -> torch.Tensor:
@@ -180,7 +187,7 @@ class Recall(Sequence[Result]):
             labels = graph.relation_column.take(pa.array(picked)).cast(pa.large_string())
             columns = [
                 ids.take(pa.array(ends[0])), labels, ids.take(pa.array(ends[1])),
-                *(graph.edges.column(c).combine_chunks().take(pa.array(picked)) for c in ("id", "edge_text")),
+                *(one_piece(graph.edges.column(c)).take(pa.array(picked)) for c in ("id", "edge_text")),
             ]  # fmt: skip
             out.append(pa.table(dict(zip("abcde", columns, strict=True))))
         if not out:

@@ -96,12 +96,15 @@ class Result:
         """Every part of every score, and what happened on the way.
 
         Returns:
-            status, timings (seconds of the whole batch by stage), counts (candidates, taken, available, truncated, and
-            share_read of its edge lists where the whole graph was searched) and for each triplet its parts:
-            id, raw distance, effective distance, weights, matched collection, rank there.
+            status, timings (seconds of the whole batch by stage), halved (see `Recall.halved`), counts (candidates,
+            taken, available, truncated, and share_read of its edge lists where the whole graph was searched) and for
+            each triplet its parts: id, raw distance, effective distance, weights, matched collection, rank there.
         """
         found = self.recall._group(self.place)
-        head = {"query": self.query, "status": self.status, "error": self.error, "timings": dict(self.recall.timings)}
+        head = {
+            "query": self.query, "status": self.status, "error": self.error, "timings": dict(self.recall.timings),
+            "halved": self.recall.halved,
+        }  # fmt: skip
         if found is None:
             return {**head, "counts": {"candidates": 0, "taken": 0, "available": 0, "truncated": 0}, "triplets": []}
         group, row = found

@@ -1,5 +1,6 @@
 """Columns from the tables that users hold: pyarrow, pandas, polars, anything with the Arrow interface, or a dict."""
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,19 @@ class ImportReport:
         for problem, (count, first) in self.problems.items():
             lines.append(f"{problem}: {count} row{'s' * (count > 1)}, first {', '.join(map(str, first))}")
         return "\n".join(lines)
+
+
+def one_piece(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array, which is a copy only where it is in several pieces: `combine_chunks` always copies."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def no_texts(count: int) -> pa.LargeStringArray:
+    """Nulls that take no memory: their offsets and marks are zeros that nobody writes, so the system fills no page."""
+    size = 8 * (count + 1)
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}  # not on Windows
+    zeros = pa.py_buffer(mmap.mmap(-1, size, **private))  # memory of an allocator may have been used before
+    return pa.LargeStringArray.from_buffers(count, zeros, pa.py_buffer(b""), zeros, count)
 
 
 def as_columns(table: Any, place: str) -> dict[str, Any]:

@@ -99,6 +99,19 @@ def propose(
     return torch.where(torch.isfinite(cosine), row, -1).int(), 1.0 - cosine
 
 
+def scratch_bytes(rows: int, width: int, queries: int, take: int, half: bool) -> int:
+    """What a search takes beside its result, at most: see `propose`.
+
+    The tile's cosines and the sums they come from, the numbers of the blocks that are looked at, and, of float16 rows
+    that are multiplied in float32, the rows.
+    """
+    step = min(_tile_rows(queries), rows)
+    cosines = 4 * queries * step
+    wide = 4 * width * min(step, max(WIDE_BYTES // (4 * width), BLOCK)) if half else 0
+    inside = min(4 * queries * take * BLOCK, cosines)
+    return cosines * (3 if half else 1) + inside + wide + 24 * queries * take
+
+
 def tiles(
     vectors: torch.Tensor, queries: torch.Tensor, scale: torch.Tensor | None, product: str | None = None
 ) -> Iterator[tuple[slice, torch.Tensor]]:

@@ -137,8 +137,7 @@ def nearest(
         allowed = torch.ones(1, 1, dtype=torch.bool)
         allowed_row = torch.full((queries.shape[0],), -1, dtype=torch.int32)
     parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
-    room = min(vectors.shape[0], 6 * k + 512)
-    group = max(LANES, BUFFER_BYTES // (8 * room * parts))
+    room, group = tile(vectors.shape[0], k, parts)
     for start in range(0, queries.shape[0], group):
         part = slice(start, start + group)
         again = _group(
@@ -152,6 +151,29 @@ def nearest(
                 rows[one], distances[one], 1,
             )  # fmt: skip
     return rows, distances
+
+
+def tile(rows: int, k: int, parts: int) -> tuple[int, int]:
+    """Candidates that a query has room for, and queries that are searched together."""
+    room = min(rows, 6 * k + 512)
+    return room, max(LANES, BUFFER_BYTES // (8 * max(room, 1) * parts))
+
+
+def scratch_bytes(rows: int, width: int, queries: int, k: int, parts: int) -> int:
+    """What a search takes beside its result: candidates, queries as integers, and exact distances of what is left.
+
+    A query has room for more candidates than it usually meets; memory that isn't written to isn't taken.
+    """
+    k = min(k, rows)
+    room, group = tile(rows, k, parts)
+    queries = min(queries, group)
+    buffers = 1 if -(-queries // (2 * LANES)) >= 2 * parts else parts  # see `cpu.scan`
+    return queries * (8 * buffers * min(room, 2 * k + 16) + 4 * width + 12 * min(2 * k, room))
+
+
+def code_bytes(rows: int, width: int) -> int:
+    """What `encode` makes of so many rows."""
+    return max(rows, ROW_BLOCK) * -(-width // 64) * 64 + 8 * rows
 
 
 def _group(
