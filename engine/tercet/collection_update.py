@@ -78,7 +78,7 @@ def changed_rows(collection: Collection, gone: np.ndarray, added: Collection | N
         zero[size + added.zero_norm] = True
     sets: dict[str, Any] = {}
     if collection.set_indptr is not None:
-        sets = _sets(collection, take)
+        sets = carried_sets(collection, take)
     out = replace(
         collection, index=_index(collection, row, new, added, take), zero_norm=np.flatnonzero(zero[take]),
         owner=pa.concat_arrays([collection.owner, new_owner]).take(at), **sets,
@@ -121,7 +121,7 @@ def _index(
     return held.changed(torch.from_numpy(row.astype(np.int32)), more, torch.from_numpy(new_row.astype(np.int32)))  # type: ignore[arg-type]
 
 
-def _sets(collection: Collection, take: np.ndarray) -> dict[str, Any]:
+def carried_sets(collection: Collection, take: np.ndarray) -> dict[str, Any]:
     assert collection.set_indptr is not None
     assert collection.set_member is not None
     old = take < collection.size

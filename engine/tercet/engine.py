@@ -16,7 +16,9 @@ from tercet.collection import Collection
 from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
 from tercet.errors import DimensionMismatch, InvalidArgument
 from tercet.graph import Graph
-from tercet.memory import queries_at_once
+from tercet.memory import fitted, queries_at_once
+from tercet.memory_plan import MemoryPlan, check_room, estimate_memory
+from tercet.multihop.verb import Passages
 from tercet.planner import Planner
 from tercet.query import QueryBatch, embed
 from tercet.ranking import retrieve
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from tercet.info import Info
 
 
-class Engine(Verbs, Analyses, Updates):
+class Engine(Verbs, Passages, Analyses, Updates):
     """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and
     subgraphs, those of `Analyses` rank and group them, those of `Updates` make the next version.
 
@@ -46,8 +48,10 @@ class Engine(Verbs, Analyses, Updates):
             use; or a list of other columns, a `LexicalIndex`, an `FtsIndex`, or False for none.
         cache: query vectors kept, by text.
         check_fingerprint: refuse queries encoded by another model than a collection's.
+        check_memory: refuse to load more than is free; see `estimate_memory`.
 
     Raises:
+        NotEnoughMemory: the device has less room than the graph and the collections need.
         InvalidData: a collection's owner isn't in the graph (native mode).
         DimensionMismatch: collections or the encoder differ in width; names them all.
         FingerprintMismatch: the encoder isn't the one that made a collection.
@@ -64,12 +68,15 @@ class Engine(Verbs, Analyses, Updates):
         lexical: Any = None,
         cache: int = 4096,
         check_fingerprint: bool = True,
+        check_memory: bool = True,
     ) -> None:
         self.rules = rules_of(mode)
-        self.device = _device(device)
+        self.device = device_of(device)
         names = [c.name for c in collections]
         if len(set(names)) < len(names):
             raise InvalidArgument(f"collections: names must differ, got {names}")
+        if check_memory:
+            check_room(graph, collections, mode, self.device)
         graph, made = graph.to(self.device), [replace(c, index=c.index.to(self.device)) for c in collections]
         resolved = resolve_encoder(encoder)
         self.encoder: Encoder | None = (
@@ -141,6 +148,7 @@ class Engine(Verbs, Analyses, Updates):
 
         Raises:
             InvalidArgument: the call itself is wrong.
+            NotEnoughMemory: one query alone doesn't fit; before that, fewer are retrieved together (`Recall.halved`).
         """
         begin = time.perf_counter()
         if max_context_tokens is not None:
@@ -165,12 +173,23 @@ class Engine(Verbs, Analyses, Updates):
         out.why_ = self._why_of(batch, args, collections)
         return out
 
-    @pinned
     def save(self, path: str | Path) -> None:
-        """Write the graph and the collections as a store; see `tercet.open`."""
+        """Write the graph and the collections as a store; see `tercet.open`.
+
+        Onto the store that the engine was opened from or saved to last, only what has changed since is written.
+        Updates wait until it is done; reading doesn't.
+
+        Args:
+            path: a folder, or a URL that fsspec knows.
+
+        Raises:
+            StoreError: the path is something else than a store; or somebody committed to the store meanwhile.
+        """
         from tercet.store import save
 
-        save(self, path)
+        with self.alone("save"):
+            origin, since = save(self, path)
+            self._state = replace(self.state, origin=origin, since=since)
 
     @pinned
     def info(self) -> "Info":
@@ -178,6 +197,21 @@ class Engine(Verbs, Analyses, Updates):
         from tercet.info import info_of
 
         return info_of(self)
+
+    @pinned
+    def estimate_memory(
+        self,
+        *,
+        device: str | None = None,
+        batch: int = 256,
+        wide_search_top_k: int | None = 100,
+        top_k: int = 5,
+        projection: str | None = None,
+    ) -> MemoryPlan:
+        """What this engine holds, here or on another device, and what a batch takes; see `tercet.estimate_memory`."""
+        return estimate_memory(
+            self, device=device, batch=batch, wide_search_top_k=wide_search_top_k, top_k=top_k, projection=projection
+        )
 
     def _run(
         self, batch: QueryBatch, args: Arguments, names: list[Collection], step: int, progress: bool
@@ -189,11 +223,15 @@ class Engine(Verbs, Analyses, Updates):
         for route in sorted(set(args.route[good].tolist())):
             place = good[args.route[good] == route]
             chunks += [place[i : i + step] for i in range(0, len(place), step)]
-        for chunk in _track(chunks, progress, len(good)):
+
+        def work(chunk: np.ndarray) -> Group:
             place = torch.from_numpy(chunk)
             plan = self.planner.plan(args, names, place)
             queries = (batch.embedding if len(chunk) == len(batch) else batch.embedding[place]).to(self.device)
-            yield Group(place, plan, queries, retrieve(plan, queries))
+            return Group(place, plan, queries, retrieve(plan, queries))
+
+        for _, group, halvings in fitted(_track(chunks, progress, len(good)), work):
+            yield replace(group, halved=halvings) if halvings else group
 
     def _searched(self, names: Sequence[str] | None) -> list[Collection]:
         if names is None:
@@ -242,7 +280,12 @@ class Engine(Verbs, Analyses, Updates):
         return f"Engine({self.graph!r}, {len(self.collections)} collections, {self.rules.name}, {self.device})"
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """A device by name; "auto" is CUDA where there is one.
+
+    Raises:
+        InvalidArgument: no such device.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

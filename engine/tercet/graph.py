@@ -13,7 +13,7 @@ from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument, UnknownId
 from tercet.ids import IdIndex, canonical_ids
 from tercet.nodes import NodeColumns, read_nodes
-from tercet.tables import ImportReport, as_columns
+from tercet.tables import ImportReport, as_columns, one_piece
 from tercet_kernels import csr
 
 
@@ -173,7 +173,7 @@ class Graph:
         """What the context text is made of: title, block, label, edge text, status, superseded."""
         return self.once("_text_columns", lambda: (
             *(self.nodes.column(c) for c in ("context_title", "context_block")), self.relation_column,
-            *(self.edges.column(c).combine_chunks() for c in ("edge_text", "status", "superseded")),
+            *(one_piece(self.edges.column(c)) for c in ("edge_text", "status", "superseded")),
         ))  # fmt: skip
 
     @property

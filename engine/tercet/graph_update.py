@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from tercet.carried import Carried
 from tercet.context import node_columns
 from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument
@@ -29,6 +30,8 @@ class Change(NamedTuple):
     graph: Graph
     node_map: np.ndarray  # (N,) int32 new row of each node, -1: deleted
     key_map: np.ndarray  # (R,) int32 new row of each relation key, -1: no edge has it any more
+    nodes: Carried = Carried()  # which row of before each node still is
+    edges: Carried = Carried()
 
 
 class Layout(NamedTuple):
@@ -67,7 +70,10 @@ def changed(
         out = _without(graph, *(np.zeros(0, np.int64) if d is None else d for d in (deleted_nodes, deleted_edges)))
     if nodes is not None or edges is not None:
         later = _with(out.graph, nodes, edges)
-        out = Change(later.graph, coded(later.node_map, out.node_map), coded(later.key_map, out.key_map))
+        out = Change(
+            later.graph, coded(later.node_map, out.node_map), coded(later.key_map, out.key_map),
+            out.nodes.through(later.nodes), out.edges.through(later.edges),
+        )  # fmt: skip
     return out
 
 
@@ -88,7 +94,7 @@ def _without(graph: Graph, nodes: np.ndarray, edges: np.ndarray) -> Change:
     if len(nodes):
         kept_edge &= kept[graph.source.numpy()] & kept[graph.target.numpy()]
         layout = Layout(np.where(kept, np.cumsum(kept) - 1, -1), np.flatnonzero(kept), np.zeros(0, np.int64))
-    return _assemble(graph, layout, None, None if kept_edge.all() else kept_edge, None, ImportReport())
+    return assemble(graph, layout, None, None if kept_edge.all() else kept_edge, None, ImportReport())
 
 
 def _with(graph: Graph, nodes: Any, edges: Any) -> Change:
@@ -105,7 +111,7 @@ def _with(graph: Graph, nodes: Any, edges: Any) -> Change:
     if options.edge_keys == "edge" and n is not None and layout is not None:
         wanted = _with_sentences(graph, n, layout, wanted)
     if wanted is None:
-        return _assemble(graph, layout, n, None, None, report)
+        return assemble(graph, layout, n, None, None, report)
     ids = graph.ids if n is None or layout is None else joined(graph.ids, n.ids, layout.take)
     titles = None
     if options.edge_keys == "edge":
@@ -117,7 +123,7 @@ def _with(graph: Graph, nodes: Any, edges: Any) -> Change:
         canonical=canonical, duplicates=options.repeats(graph.order), skip=False, strip=options.strip,
         check=options.check_weights, node_labels=titles,
     )  # fmt: skip
-    return _assemble(graph, layout, n, ~_among(graph.num_edges, wanted.replaced), (e, wanted.home), report)
+    return assemble(graph, layout, n, ~_among(graph.num_edges, wanted.replaced), (e, wanted.home), report)
 
 
 def _titled(graph: Graph, columns: dict[str, Any]) -> Graph:
@@ -173,19 +179,21 @@ def _with_sentences(graph: Graph, n: NodeColumns, layout: Layout, wanted: Given 
     )  # fmt: skip
 
 
-def _assemble(
+def assemble(
     graph: Graph,
     layout: Layout | None,
     n: NodeColumns | None,
     kept: np.ndarray | None,
     e: tuple[EdgeColumns, np.ndarray] | None,
     report: ImportReport,
+    edge_take: np.ndarray | None = None,
 ) -> Change:
     """Put old and changed rows together.
 
     Args:
         layout: of the nodes; None: none changed. kept: (E,) bool old edges that stay; None: all of them, and no others.
         e: checked edges, and the old row that each given one takes the place of (-1 for a new one).
+        edge_take: which of the old edges, then those of `e`, stands in each row, where that is known already.
     """
     new: dict[str, Any] = {"report": report}
     row = np.arange(graph.num_nodes) if layout is None else layout.row
@@ -193,20 +201,34 @@ def _assemble(
         new |= _nodes(graph, layout, n)
     size = graph.num_nodes if layout is None else len(layout.take)
     key_map = _same(len(graph.keys))
+    nodes = Carried().then(None if layout is None else layout.take, graph.num_nodes)
+    edges = Carried()
     if layout is not None or kept is not None:
-        ends = [coded(row, x.numpy()) for x in (graph.source, graph.target)]
+        ends = [x.numpy() for x in (graph.source, graph.target)]
+        if layout is not None:
+            moved = row.astype(np.int32)
+            ends = [moved[x] if len(moved) else x for x in ends]  # an end is never missing
         if kept is not None:
-            made, ends, key_map = merged_edges(graph, ends, size, kept, e)
+            made, ends, key_map, take = merged_edges(graph, ends, size, kept, e, edge_take)
             new |= made
+            edges = edges.then(take, graph.num_edges)
         source, target = (torch.from_numpy(x) for x in ends)
-        out, into = adjacency(source, target, size), adjacency(target, source, size)
+        out = _sorted(source, target, size) if graph.order == "canonical" else adjacency(source, target, size)
+        into = adjacency(target, source, size)
         degree = (out.indptr.diff() + into.indptr.diff()).numpy()
         new |= {
             "source": source, "target": target, "out": out, "into": into, "oriented": _oriented(ends, degree),
         }  # fmt: skip
     made_graph = replace(graph, **new)
     report.nodes, report.edges = made_graph.num_nodes, made_graph.num_edges
-    return Change(made_graph, row.astype(np.int32), key_map)
+    return Change(made_graph, row.astype(np.int32), key_map, nodes, edges)
+
+
+def _sorted(source: torch.Tensor, target: torch.Tensor, size: int) -> Adjacency:
+    """What `adjacency` gives for edges that ascend by source."""
+    indptr = torch.zeros(size + 1, dtype=torch.int64)
+    torch.cumsum(torch.bincount(source, minlength=size), 0, out=indptr[1:])
+    return Adjacency(indptr, torch.arange(source.shape[0], dtype=torch.int32), target)
 
 
 def _oriented(ends: list[np.ndarray], degree: np.ndarray) -> Adjacency:

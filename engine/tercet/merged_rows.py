@@ -16,28 +16,39 @@ MOST = 2**62  # as a number, source, relation and target are packed up to here
 
 
 def merged_edges(
-    graph: Graph, ends: list[np.ndarray], num_nodes: int, kept: np.ndarray, e: tuple[EdgeColumns, np.ndarray] | None
-) -> tuple[dict[str, Any], list[np.ndarray], np.ndarray]:
-    """The edges of the changed graph, their ends, and where its keys have gone; `ends` are those of the old edges."""
+    graph: Graph,
+    ends: list[np.ndarray],
+    num_nodes: int,
+    kept: np.ndarray,
+    e: tuple[EdgeColumns, np.ndarray] | None,
+    take: np.ndarray | None = None,
+) -> tuple[dict[str, Any], list[np.ndarray], np.ndarray, np.ndarray]:
+    """The edges of the changed graph, their ends, where its keys have gone, and which old or new edge stands where.
+
+    Args:
+        ends: of the old edges, as rows of the changed graph.
+        take: which stands where, if it is known; else it follows from the order of the graph.
+    """
     new, home = (None, np.zeros(0, np.int64)) if e is None else e
     blank, no_names, row = np.zeros(0, np.int32), pa.array([], pa.large_string()), np.flatnonzero(kept)
     names = _merged(graph.relation_names, graph.relation, row, *((no_names, blank) if new is None else
                     (new.relation_names, new.relation)))  # fmt: skip
     keys = _merged(graph.keys, graph.relation_key, row, *((no_names, blank) if new is None else (new.keys, new.key)))
-    label = coded(names.old, graph.relation.numpy())
-    take = row
-    if new is not None:
-        given = new.table.column(AT).to_numpy()
-        if graph.order == "input":
-            take = _in_place(kept, home[given])
-        else:
-            have = _packed([a[row] for a in (ends[0], label, ends[1])], num_nodes, len(names.names))
-            want = _packed([new.source, coded(names.new, new.relation), new.target], num_nodes, len(names.names))
-            take = _in_order(graph.edges, row, have, new.table, want)
+    label = _recoded(names, graph.relation_names, graph.relation)
+    if take is not None:
+        pass
+    elif new is None:
+        take = row
+    elif graph.order == "input":
+        take = _in_place(kept, home[new.table.column(AT).to_numpy()])
+    else:
+        have = _packed([a[row] for a in (ends[0], label, ends[1])], num_nodes, len(names.names))
+        want = _packed([new.source, coded(names.new, new.relation), new.target], num_nodes, len(names.names))
+        take = _in_order(graph.edges, row, have, new.table, want)
     columns = [
         (ends[0], None if new is None else new.source), (ends[1], None if new is None else new.target),
         (label, None if new is None else coded(names.new, new.relation)),
-        (coded(keys.old, graph.relation_key.numpy()), None if new is None else coded(keys.new, new.key)),
+        (_recoded(keys, graph.keys, graph.relation_key), None if new is None else coded(keys.new, new.key)),
         (graph.edge_importance.numpy(), None if new is None else new.importance),
         (graph.edge_feedback.numpy(), None if new is None else new.feedback),
     ]  # fmt: skip
@@ -45,8 +56,13 @@ def merged_edges(
     made: dict[str, Any] = dict(
         zip(("relation", "relation_key", "edge_importance", "edge_feedback"), map(torch.from_numpy, rest), strict=True)
     )
-    table = merged_table(graph.edges, None if new is None else new.table.drop_columns([AT]), take)
-    return made | {"edges": table, "relation_names": names.names, "keys": keys.names}, [source, target], keys.old
+    more = None if new is None else new.table.select([n for n in new.table.schema.names if n != AT])
+    made |= {"edges": merged_table(graph.edges, more, take), "relation_names": names.names, "keys": keys.names}
+    return made, [source, target], keys.old, take
+
+
+def _recoded(merged: Merged, before: pa.LargeStringArray, code: torch.Tensor) -> np.ndarray:
+    return code.numpy() if merged.names is before else coded(merged.old, code.numpy())
 
 
 def _merged(

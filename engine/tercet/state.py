@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from tercet.candidates import Bound
+from tercet.carried import Since
 from tercet.collection import Collection
 from tercet.errors import EngineClosed
 from tercet.graph import Graph
@@ -25,6 +26,17 @@ class State:
     planner: Planner
     lexical: Any  # what text searches read; an index made of the graph is kept with the graph
     version: int  # from 1
+    origin: "Origin | None" = None  # the store that holds this version, or an earlier one
+    since: Since | None = None  # what has changed since that one; None without an origin
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A commit of a store, as an engine knows it."""
+
+    place: str  # the folder or URL
+    store: str  # which store it is, wherever it lies
+    commit: str  # which of its commits
 
 
 class Versioned:

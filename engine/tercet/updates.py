@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.candidates import bind_rows
+from tercet.carried import Carried, Since
 from tercet.collection import Collection, encode_rows
-from tercet.collection_update import added_rows, changed_rows, compacted
+from tercet.collection_update import Moved, added_rows, changed_rows, compacted
 from tercet.errors import EngineClosed, InvalidArgument, InvalidData, UnknownId
 from tercet.given_rows import edge_rows, node_rows
 from tercet.graph_update import Change, changed
@@ -25,6 +26,7 @@ from tercet.ids import canonical_ids
 from tercet.planner import Planner
 from tercet.retrieve.fts import FtsIndex
 from tercet.retrieve.lexical import LexicalIndex
+from tercet.retrieve.words import hand_over
 from tercet.state import State, Versioned
 from tercet.tables import texts as text_column
 
@@ -75,14 +77,24 @@ class Updates(Versioned):
             t.compact()
         return t.version
 
-    def close(self) -> None:
-        """Let go of everything; calls that run already finish, later ones raise `EngineClosed`."""
-        _enter(self._writing, "close")
+    @contextmanager
+    def alone(self, what: str) -> Iterator[None]:
+        """A writer's turn: no transaction is open, and none begins before the end.
+
+        Raises:
+            InvalidArgument: this thread has a transaction open itself.
+        """
+        _enter(self._writing, what)
         try:
-            self._state = None
-            self.encoder = None
+            yield
         finally:
             _leave(self._writing)
+
+    def close(self) -> None:
+        """Let go of everything; calls that run already finish, later ones raise `EngineClosed`."""
+        with self.alone("close"):
+            self._state = None
+            self.encoder = None
 
 
 class Transaction:
@@ -105,6 +117,7 @@ class Transaction:
         self._graph, self._collections = state.graph.to("cpu"), list(state.collections)
         keep = self._engine.rules.unknown_owners == "keep"  # then an owner may have no row, and all are looked up again
         self._owners = None if keep else [b.owner.cpu().numpy() for b in state.planner.bound]
+        self._since = Since(tuple(Carried() for _ in self._collections))  # since the transaction began
         self._touched = False
         return self
 
@@ -118,7 +131,8 @@ class Transaction:
                 self._engine._state = self._published()
             self.version = self._state.version if self._engine._state is None else self._engine._state.version
         finally:
-            for name in ("_state", "_graph", "_collections", "_owners"):  # an old version isn't kept by a transaction
+            # an old version isn't kept by a transaction
+            for name in ("_state", "_graph", "_collections", "_owners", "_since"):
                 self.__dict__.pop(name, None)
             _leave(held)
 
@@ -174,17 +188,19 @@ class Transaction:
         """See `Updates.compact`."""
         with self._step():
             self._collections = [compacted(c) for c in self._collections]
+            self._since = replace(self._since, compacted=True)
 
     @contextmanager
     def _step(self) -> Iterator[None]:
         """One update: if it fails, the transaction is as it was before."""
         if not self._open:
             raise InvalidArgument("transaction: it is over; open another one with engine.transaction()")
-        held = self._graph, list(self._collections), None if self._owners is None else list(self._owners)
+        owners = None if self._owners is None else list(self._owners)
+        held = self._graph, list(self._collections), owners, self._since
         try:
             yield
         except BaseException:
-            self._graph, self._collections, self._owners = held
+            self._graph, self._collections, self._owners, self._since = held
             raise
         self._touched = True
 
@@ -221,6 +237,11 @@ class Transaction:
     def _changed(self, change: Change) -> None:
         """Carry the collections over to a changed graph: without the rows of deleted nodes."""
         before, self._graph = self._graph, change.graph
+        anew = self._since.anew or before.options != change.graph.options  # then all titles are made again
+        self._since = replace(
+            self._since, nodes=self._since.nodes.through(change.nodes), edges=self._since.edges.through(change.edges),
+            anew=anew,
+        )  # fmt: skip
         lost = change.node_map < 0
         gone_ids = before.ids.filter(pa.array(lost)) if lost.any() else None
         for i, c in enumerate(self._collections):
@@ -233,10 +254,15 @@ class Transaction:
                 gone = lost[owner] if owner is not None else np.asarray(pc.is_in(c.owner, value_set=gone_ids))
                 if gone.any():
                     moved = changed_rows(c, gone, None)
-                    self._collections[i] = moved.collection
+                    self._moved(i, moved)
                     owner = None if owner is None else owner[moved.take]
             if self._owners is not None and owner is not None:
                 self._owners[i] = change.node_map[owner] if len(owner) else owner
+
+    def _moved(self, at: int, moved: Moved) -> None:
+        carried = self._since.collections[at].then(moved.take, self._collections[at].size)
+        self._since = self._since.moved(at, carried)
+        self._collections[at] = moved.collection
 
     def _keys(self, c: Collection, owner: np.ndarray, change: Change) -> np.ndarray:
         """(V,) int32 relation keys of a collection's rows: only texts without a key are looked up."""
@@ -269,7 +295,7 @@ class Transaction:
         new = self._owner_rows(added)
         gone = np.asarray(pc.is_in(held.owner, value_set=added.owner)) if held.size else np.zeros(0, bool)
         moved = changed_rows(held, gone, added)
-        self._collections[at] = moved.collection
+        self._moved(at, moved)
         if self._owners is not None:
             self._owners[at] = np.concatenate([self._owners[at], new])[moved.take]
 
@@ -296,9 +322,13 @@ class Transaction:
                 for c, owner in zip(self._collections, self._owners, strict=True)
             ]
         planner = Planner(moved, self._collections, engine.rules, bound)
+        before = self._state.since
+        if moved is not self._state.graph and not self._since.anew:
+            hand_over(self._state.graph, moved, self._since.nodes)
         return replace(
-            self._state, graph=moved, collections=self._collections, planner=planner, version=self._state.version + 1
-        )
+            self._state, graph=moved, collections=self._collections, planner=planner, version=self._state.version + 1,
+            since=None if before is None else before.through(self._since),
+        )  # fmt: skip
 
 
 _WRITES = threading.local()  # `locks`: the writer locks that this thread holds

@@ -10,14 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from tercet import store
+from tercet import remote
 from tercet.collection import Collection
 from tercet.errors import StoreError, TercetError
 from tercet.graph import Adjacency, Graph
+from tercet.index.segmented import SegmentedIndex, rows_of
+from tercet.store import collection_of, graph_of, text_of
+from tercet.store_files import check_file, folders, read_manifest, unknown_files
 
 ROWS = 1 << 15  # vectors looked at together
 FLOAT32_OFF, FLOAT16_OFF = 1e-4, 1e-2  # how far from 1 the norm of a stored row may be
 SHOWN = 3
+UNREADABLE = (TercetError, OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid)
 
 
 @dataclass(frozen=True)
@@ -37,43 +41,53 @@ def verify(path: str | Path) -> list[Check]:
     Raises:
         StoreError: there is no store at all.
     """
-    manifest, data = store.read_manifest(path)
-    checks = list(_files(manifest, data))
+    manifest, root = read_manifest(remote.fetched(str(path)) if remote.is_url(path) else remote.local(path))
+    checks = list(_files(manifest, root))
     graph: Graph | None = None
     try:
-        graph = store._read_graph(manifest["graph"], data / "graph")
+        graph = graph_of(manifest, root)
         checks.append(Check("graph", True, f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"))
-    except (TercetError, OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+    except UNREADABLE as error:
         checks.append(Check("graph", False, str(error)))
     if graph is not None:
         checks += _graph(graph)
     for i, about in enumerate(manifest["collections"]):
         name = f"collection {about.get('name', i)!r}"
         try:
-            collection = store._read_collection(about, data / f"collection-{i}")
-        except (TercetError, OSError, ValueError, KeyError, pa.ArrowInvalid) as error:
+            collection = collection_of(about, root)
+        except UNREADABLE as error:
             checks.append(Check(name, False, str(error)))
             continue
         checks += _collection(name, collection, graph)
+    try:
+        text = text_of(manifest, root)
+    except UNREADABLE as error:
+        checks.append(Check("text index", False, str(error)))
+    else:
+        if text is not None:
+            checks.append(Check("text index", True, f"{len(text.text.vocabulary):,} words"))
     return checks
 
 
-def _files(manifest: dict[str, Any], data: Path) -> Iterator[Check]:
+def _files(manifest: dict[str, Any], root: Path) -> Iterator[Check]:
     """Every file by itself, so that all damaged ones are named."""
     wrong = 0
     total = 0
     for name, want in manifest["files"].items():
         try:
-            store.check_file(data, name, want, hashes=True)
+            check_file(root, name, want, hashes=True)
             total += want["bytes"]
         except StoreError as error:
             wrong += 1
             yield Check(f"file {name}", False, str(error))
-    unknown = {str(p.relative_to(data)) for p in data.rglob("*") if p.is_file()} - set(manifest["files"])
-    for name in sorted(unknown):
+    unknown = unknown_files(manifest, root)
+    for name in unknown:
         yield Check(f"file {name}", False, "the manifest doesn't name it")
     if not wrong and not unknown:
-        yield Check("files", True, f"{len(manifest['files'])} files, {total:,} bytes, hashes as written")
+        parts = len(folders(manifest))
+        yield Check(
+            "files", True, f"{len(manifest['files'])} files in {parts} parts, {total:,} bytes, hashes as written"
+        )
 
 
 def _graph(graph: Graph) -> Iterator[Check]:
@@ -138,16 +152,23 @@ def _collection(name: str, collection: Collection, graph: Graph | None) -> Itera
         yield Check(f"{name}: owners", not len(lost) or collection.kind == "relation",
                     f"{len(lost)} of {collection.size} are no {what} of the graph: {shown}" if len(lost)
                     else f"{collection.size:,} are {what}s of the graph")  # fmt: skip
-    vectors = getattr(collection.index, "vectors", None)
+    index = collection.index
+    if isinstance(index, SegmentedIndex):
+        for i, segment in enumerate(index.segments):
+            exact = rows_of(segment.index)
+            yield _vectors(f"{name}, piece {i}", exact.vectors, exact.scale, collection, segment.row.numpy())
+        return
+    vectors = getattr(index, "vectors", None)
     if isinstance(vectors, torch.Tensor):
-        scale = getattr(collection.index, "scale", None)
-        yield _vectors(name, vectors, scale, collection)
+        yield _vectors(name, vectors, getattr(index, "scale", None), collection, np.arange(collection.size))
 
 
-def _vectors(name: str, vectors: torch.Tensor, scale: torch.Tensor | None, collection: Collection) -> Check:
-    """Finite numbers, and unit norms where rows are stored so."""
+def _vectors(
+    name: str, vectors: torch.Tensor, scale: torch.Tensor | None, collection: Collection, row: np.ndarray
+) -> Check:
+    """Finite numbers, and unit norms where rows are stored so; `row` (v,) of the collection, -1 for what is gone."""
     infinite, off = [], []
-    zero = set(collection.zero_norm.tolist())
+    zero = set(np.flatnonzero((row < 0) | np.isin(row, collection.zero_norm)).tolist())
     for low in range(0, vectors.shape[0], ROWS):
         part = vectors[low : low + ROWS].double()
         bad = ~torch.isfinite(part).all(dim=1)
@@ -162,5 +183,5 @@ def _vectors(name: str, vectors: torch.Tensor, scale: torch.Tensor | None, colle
         off = []  # kept as they were given
     wrong = [f"{len(rows)} rows {what}, first {rows[0]}"
              for what, rows in (("with NaN or infinity", infinite), ("whose norm isn't 1", off)) if rows]  # fmt: skip
-    told = f"{vectors.shape[0]:,} x {vectors.shape[1]} finite" + (f", {len(zero)} zero" if zero else "")
+    told = f"{vectors.shape[0]:,} x {vectors.shape[1]} finite" + (f", {len(zero)} zero or deleted" if zero else "")
     return Check(f"{name}: vectors", not wrong, "; ".join(wrong) or told)

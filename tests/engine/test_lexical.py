@@ -1,5 +1,4 @@
 import math
-import sys
 from itertools import pairwise
 from typing import Any
 
@@ -11,12 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tercet import Graph
-from tercet.errors import InvalidArgument, InvalidData, MissingDependency
+from tercet.carried import Carried
+from tercet.errors import InvalidArgument, InvalidData
 from tercet.filters import Filters, node_masks
 from tercet.retrieve.lexical import LexicalIndex, TextHits
 from tercet.retrieve.tokenizer import tokenize
-
-pytest.importorskip("bm25s", reason="bm25s isn't installed")
 
 DOCUMENTS = ["ENOSPC retry policy", "state-of-the-art retry", "向量检索系统很快", "", "cats and dogs, not birds"]
 
@@ -70,8 +68,7 @@ def test_scores_follow_the_formula(documents, queries, k1: float, b: float) -> N
 
 @pytest.mark.parametrize("method", ["lucene", "robertson", "atire"])
 def test_scores_are_those_of_bm25s(method: str) -> None:
-    import bm25s
-
+    bm25s = pytest.importorskip("bm25s", reason="bm25s isn't installed")
     rng = np.random.default_rng(3)
     documents = [" ".join(rng.choice(list("abcdefghijklmnop"), rng.integers(1, 12))) for _ in range(200)]
     queries = [" ".join(rng.choice(list("abcdefghijklmnop"), 4, replace=False)) for _ in range(10)]
@@ -211,6 +208,9 @@ def test_saved_parts_give_the_same_answers() -> None:
         ("document", lambda x: x.astype(np.int64)),
         ("weight", lambda x: x[:-1]),
         ("weight", lambda x: x.astype(np.float64)),
+        ("frequency", lambda x: x[:-1]),
+        ("frequency", lambda x: x.astype(np.int64)),
+        ("length", lambda x: x[:-1]),
     ],
 )
 def test_refuses_parts_that_do_not_fit(name: str, change: Any) -> None:
@@ -263,10 +263,31 @@ def test_refuses_bad_searches(message: str, call: dict[str, Any]) -> None:
         LexicalIndex.build(DOCUMENTS).search(**{"texts": ["river", "art"], "k": 3} | call)
 
 
-def test_tells_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bm25s", None)
-    with pytest.raises(MissingDependency, match="pip install bm25s"):
-        LexicalIndex.build(["a text"])
+@given(
+    before=st.lists(text, max_size=7),
+    kept=st.lists(st.booleans(), min_size=7, max_size=7),
+    fresh=st.lists(st.tuples(st.integers(0, 7), text), max_size=5),
+    method=st.sampled_from(["lucene", "robertson", "atire"]),
+)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_an_index_brought_up_to_date_is_a_new_one(before, kept, fresh, method) -> None:
+    """Documents go, others come between them; every array is the same to the last bit."""
+    held = [(i, " ".join(words)) for i, words in enumerate(before)]
+    now = [pair for pair, stays in zip(held, kept, strict=False) if stays]
+    for at, words in fresh:
+        now.insert(min(at, len(now)), (-1, " ".join(words)))
+    row = np.array([i for i, _ in now], np.int32)
+    texts = [t for _, t in now]
+    ids = [f"{i:02d}" for i in range(len(now))]
+    after = Graph.from_tables({"id": ids, "name": texts}, {"source": [], "target": [], "relation": []})
+    old = LexicalIndex.build([t for _, t in held], k1=1.1, b=0.6, method=method, stopwords=["elk"])
+    want = LexicalIndex.build(texts, k1=1.1, b=0.6, method=method, stopwords=["elk"])
+    got = old.updated(after, ["name"], Carried(row))
+    assert got.vocabulary.equals(want.vocabulary)
+    assert got.settings == want.settings
+    for name, array in want.arrays().items():
+        assert got.arrays()[name].dtype == array.dtype
+        assert got.arrays()[name].tobytes() == array.tobytes(), name
 
 
 def test_the_vocabulary_is_sorted_by_its_bytes() -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tercet
-from tercet import store
+from tercet import store_files
 from tercet.errors import StoreError
-from tests.engine.test_store import assert_same_answers, data_of, saved, small
+from tests.engine.test_store import assert_same_answers, data_of, manifest_of, saved, small
 
 __all__ = ["saved"]  # a fixture
 
@@ -20,7 +20,7 @@ __all__ = ["saved"]  # a fixture
 def rewrite(path, change):
     """Change the manifest; the hashes of files that were changed are made to fit."""
     manifest = json.loads((path / "manifest.json").read_text())
-    data = path / manifest["data"]
+    data = path / manifest["data"] if "data" in manifest else path
     for name, about in manifest["files"].items():
         content = (data / name).read_bytes()
         about |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
@@ -98,6 +98,7 @@ class Bomb:
         "null",
         "{}",
         '{"format": 2}',
+        '{"format": 3}',
         '{"format": 1}',
         '{"format": "1"}',
         '{"format": 1, "data": 5}',
@@ -111,12 +112,12 @@ def test_manifests_that_are_none(saved, content):
 
 
 def test_another_format_version(saved):
-    rewrite(saved, lambda manifest: manifest.update(format=store.FORMAT + 1))
-    with pytest.raises(StoreError, match=rf"format {store.FORMAT}, found {store.FORMAT + 1}"):
+    rewrite(saved, lambda manifest: manifest.update(format=store_files.FORMAT + 1))
+    with pytest.raises(StoreError, match=rf"format {store_files.FORMAT}, found {store_files.FORMAT + 1}"):
         tercet.open(saved)
 
 
-@pytest.mark.parametrize("key", ["graph", "collections", "files", "data", "mode"])
+@pytest.mark.parametrize("key", ["graph", "collections", "files", "store", "commit", "mode", "encoder"])
 def test_manifests_with_a_part_missing(saved, key):
     rewrite(saved, lambda manifest: manifest.pop(key))
     with pytest.raises(StoreError, match=r"manifest\.json"):
@@ -124,19 +125,23 @@ def test_manifests_with_a_part_missing(saved, key):
 
 
 @pytest.mark.parametrize(
-    "name", ["../outside.npy", "graph/../../outside.npy", "/etc/hostname", "graph/../graph/source.npy"]
+    "name",
+    ["../outside.npy", "data-x/../../outside.npy", "/etc/hostname", "data-x/../data-x/source.npy", "outside.npy"],
 )
 def test_paths_stay_inside(saved, name):
     shutil.copyfile(data_of(saved) / "graph" / "source.npy", saved / "outside.npy")
-    about = json.loads((saved / "manifest.json").read_text())["files"]["graph/source.npy"]
+    about = next(f for n, f in manifest_of(saved)["files"].items() if n.endswith("graph/source.npy"))
     rewrite(saved, lambda manifest: manifest["files"].update({name: about}))
     with pytest.raises(StoreError, match="outside"):
         tercet.open(saved)
 
 
-@pytest.mark.parametrize("name", ["../a store", "data-x/..", "..", "", "/tmp", "data-"])
-def test_the_data_folder_is_in_the_store(saved, name):
-    rewrite(saved, lambda manifest: manifest.update(data=name))
+@pytest.mark.parametrize("name", ["../a store", "data-x/..", "..", "", "/tmp", "data-", 5, None, "data-x//graph"])
+def test_the_data_folders_are_in_the_store(saved, name):
+    def change(manifest):
+        manifest["graph"]["folder"] = name
+
+    rewrite(saved, change)
     with pytest.raises(StoreError):
         tercet.open(saved)
 
@@ -149,8 +154,8 @@ def test_files_that_the_manifest_does_not_know(saved):
 
 def test_counts_that_lie(saved):
     for change in (
-        lambda m: m["graph"].update(nodes=3), lambda m: m["graph"].update(edges=5),
-        lambda m: m["collections"][0].update(rows=2), lambda m: m["collections"][1].update(dimension=3),
+        lambda m: m["graph"].update(base_nodes=3), lambda m: m["graph"].update(base_edges=5),
+        lambda m: m["collections"][0].update(base_rows=2), lambda m: m["collections"][1].update(dimension=3),
     ):  # fmt: skip
         before = (saved / "manifest.json").read_text()
         rewrite(saved, change)

@@ -220,6 +220,44 @@ def test_a_deleted_node_is_nowhere(compact) -> None:
     assert answers(engine) == answers(model.engine())
 
 
+def test_a_text_index_follows_without_being_built_again(monkeypatch) -> None:
+    """Updates between which nobody searches are made up for together; each version has its own."""
+    model = start()
+    engine = model.engine()
+    engine.text_search("red")
+    monkeypatch.setattr(LexicalIndex, "build", None)
+    engine.upsert(nodes={"id": ["x", IDS[0]], "name": ["red sky", "old"]})
+    view = engine.view()
+    engine.delete([IDS[1]])
+    engine.upsert(edges={"source": ["x"], "relation": ["is"], "target": [IDS[2]]})
+    assert engine.text_search(["red", "blue", "old"], k=9).status == ["ok", "no_hits", "ok"]
+    assert view.text_search("blue")[0].ids() == [IDS[1]]
+    assert engine.text_search("sky")[0].ids() == ["x"]
+    index, earlier = engine.graph.__dict__["_lexical"][1], view.graph.__dict__["_lexical"][1]
+    monkeypatch.undo()
+    for graph, got in ((engine.graph, index), (view.graph, earlier)):
+        want = LexicalIndex.build(graph)
+        assert got.vocabulary.equals(want.vocabulary)
+        assert all(
+            a.tobytes() == b.tobytes() for a, b in zip(got.arrays().values(), want.arrays().values(), strict=True)
+        )
+    with pytest.raises(InvalidData):  # what fails leaves the index alone
+        engine.upsert(nodes={"id": ["y", "y"], "name": ["red", "red"]})
+    assert engine.text_search("red")[0].ids() == ["x"]
+    engine.upsert(nodes={"id": ["z"], "name": ["red"]})
+    assert set(engine.text_search("red")[0].ids()) == {"x", "z"}
+
+
+def test_a_text_index_of_titles_is_made_again_with_them() -> None:
+    graph = Graph.from_tables({"id": ["a", "b"]}, {"source": ["a"], "target": ["b"], "relation": ["r"]}, missing="none")
+    engine = Engine(graph, [], device="cpu", lexical=["context_title"])
+    assert engine.text_search("Sky").status == ["no_hits"]
+    engine.upsert(nodes={"id": ["b"], "name": ["Sky"]})
+    assert engine.text_search("sky")[0].ids() == ["b"]
+    want = LexicalIndex.build(engine.graph, ["context_title"])
+    assert engine.graph.__dict__["_lexical"][1].vocabulary.equals(want.vocabulary)
+
+
 def test_versions_on_results() -> None:
     engine = start().engine()
     seeds = engine.semantic_search(vectors=QUERIES[:1], k=3)

@@ -103,11 +103,42 @@ class SegmentedIndex:
         segments = [moved[0], *(s for s in moved[1:] if s.size)]
         if added is not None and added.size:
             new = Segment(added.to(device), added_row)
-            while len(segments) > 1 and segments[-1].size <= max(new.size, SMALL):
-                new = _joined([segments.pop(), new])
-            segments.append(new)
+            _push(segments, new)
         size = int((row >= 0).sum()) + (0 if added is None else added.size)  # host sync
         return _mapped(tuple(segments), size)
+
+    @staticmethod
+    def restored(first: "Whole", added: Sequence[ExactIndex], row: torch.Tensor) -> "SegmentedIndex":
+        """The index after several changes, merged as `changed` does.
+
+        Args:
+            row: int32 row of each of the first index's rows, then of those that were added; ascending within each
+                index but for -1: gone.
+        """
+        sizes = [first.size, *(a.size for a in added)]
+        rows = row.split(sizes)
+        segments = [Segment(first, rows[0])]
+        for index, at in zip(added, rows[1:], strict=True):
+            new = Segment(index, at)
+            if new.size:
+                _push(segments, new)
+        return _mapped(tuple(segments), int((row >= 0).sum()))
+
+    def picked(self, rows: torch.Tensor) -> ExactIndex:
+        """A copy of some rows, (n,) int64."""
+        of, local = self.segment[rows], self.local[rows].long()
+        exact = [rows_of(s.index) for s in self.segments]
+        vectors = exact[0].vectors.new_empty(len(rows), self.dimension)
+        scale = None if exact[0].scale is None else exact[0].scale.new_empty(len(rows))
+        hidden = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+        for i, part in enumerate(exact):
+            at = torch.nonzero(of == i).flatten()
+            vectors[at] = part.vectors[local[at]]
+            if scale is not None and part.scale is not None:
+                scale[at] = part.scale[local[at]]
+            if part.hidden is not None:
+                hidden[at] = part.hidden[local[at]]
+        return ExactIndex(vectors, scale, hidden if bool(hidden.any()) else None)
 
     def compact(self) -> "Whole":
         """One index over all rows, of the kind that this one began as."""
@@ -223,6 +254,13 @@ class SegmentedIndex:
     def _columns(self, out: torch.Tensor, segment: Segment, got: torch.Tensor) -> None:
         kept = torch.nonzero(segment.row >= 0).flatten()
         out[:, segment.row[kept].long()] = got[:, kept]
+
+
+def _push(segments: list[Segment], new: Segment) -> None:
+    """Add a segment, merged with the last ones as long as they are small or no larger."""
+    while len(segments) > 1 and segments[-1].size <= max(new.size, SMALL):
+        new = _joined([segments.pop(), new])
+    segments.append(new)
 
 
 def _through(row: torch.Tensor, inner: torch.Tensor) -> torch.Tensor:

@@ -1,11 +1,13 @@
-"""BM25 over the texts of nodes: weights are computed once, when the index is built; a search adds them up.
+"""BM25 over the texts of nodes: weights are computed once, when the index is made; a search adds them up.
+
+The index of changed texts is made of the one before: postings of documents that stay are renumbered, those of new ones
+merged in, and all weights computed again from counts and lengths, so it is bit for bit what a new one would be.
 
 Any word of a query may match (OR), so plain questions find the documents that hold their rare words.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from tercet.errors import InvalidArgument, InvalidData, MissingDependency
+from tercet.carried import Carried
+from tercet.errors import InvalidArgument, InvalidData
 from tercet.filters import Filters
 from tercet.graph import Graph
+from tercet.retrieve.counts import Counts, counted, merged, weighed
 from tercet.retrieve.limits import limits
 from tercet.retrieve.tokenizer import Tokens, tokenize
 from tercet_kernels.lexical_topk import lexical_topk, text_rows
@@ -23,6 +27,9 @@ from tercet_kernels.lexical_topk.postings import Postings
 
 COLUMNS = ("name", "text", "description")
 METHODS = ("lucene", "robertson", "atire")
+KINDS: dict[str, Any] = {
+    "indptr": np.int64, "document": np.int32, "weight": np.float32, "frequency": np.int32, "length": np.int32,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +53,9 @@ class LexicalIndex:
     k1: float
     b: float
     method: str
+    frequency: np.ndarray  # (P,) int32 how often each posting's document holds its token
+    length: np.ndarray  # (num_documents,) int32 tokens of each document
+    stopwords: tuple[str, ...] = ()
 
     @staticmethod
     def build(
@@ -71,7 +81,6 @@ class LexicalIndex:
 
         Raises:
             InvalidArgument: a column that the node table doesn't have or that holds no text, or a bad parameter.
-            MissingDependency: bm25s isn't installed.
         """
         if method not in METHODS:
             raise InvalidArgument(f"method: expected one of {', '.join(map(repr, METHODS))}, got {method!r}")
@@ -79,13 +88,23 @@ class LexicalIndex:
             raise InvalidArgument(f"k1: expected a number of at least 0, got {k1!r}")
         if not 0 <= b <= 1:
             raise InvalidArgument(f"b: expected a number in [0, 1], got {b!r}")
-        texts = _documents(source, columns) if isinstance(source, Graph) else source
-        tokens = tokenize(texts, stopwords or ())
-        order = pc.sort_indices(tokens.words)
-        row = np.empty(len(order), np.int32)
-        row[np.asarray(order)] = np.arange(len(order), dtype=np.int32)
-        postings = _weigh(tokens.indptr, row[tokens.word], len(order), k1, b, method)
-        return LexicalIndex(postings, tokens.words.take(order), float(k1), float(b), method)
+        texts = _documents(source.nodes, columns) if isinstance(source, Graph) else source
+        stop = tuple(stopwords or ())
+        return _made(counted(tokenize(texts, stop)), float(k1), float(b), method, stop)
+
+    def updated(self, graph: Graph, columns: Sequence[str], carried: Carried) -> "LexicalIndex":
+        """The index that `build` would make of a changed graph.
+
+        Args:
+            graph, columns: as for `build`; columns are those that this index, on the CPU, was made of.
+            carried: which document of this index each node is; texts of the others are read.
+        """
+        rows = carried.changed
+        texts = _documents(graph.nodes.take(pa.array(rows)), columns)
+        indptr, document = (x.numpy() for x in self.postings[:2])
+        held = Counts(indptr, document, self.frequency, self.length, self.vocabulary)
+        counts = merged(held, carried, counted(tokenize(texts, self.stopwords)))
+        return _made(counts, self.k1, self.b, self.method, self.stopwords)
 
     @property
     def num_documents(self) -> int:
@@ -144,14 +163,21 @@ class LexicalIndex:
         return filters.masks.to(device).contiguous(), filters.row.to(device).contiguous()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What the index is made of, but for the vocabulary: (V + 1,) int64, (P,) int32, (P,) float32."""
+        """What the index is made of, but for the vocabulary.
+
+        Returns:
+            indptr (V + 1,) int64; document (P,) int32, weight (P,) float32 and frequency (P,) int32; length
+            (num_documents,) int32.
+        """
         indptr, document, weight = (x.cpu().numpy() for x in self.postings[:3])
-        return {"indptr": indptr, "document": document, "weight": weight}
+        return {"indptr": indptr, "document": document, "weight": weight, "frequency": self.frequency,
+                "length": self.length}  # fmt: skip
 
     @property
     def settings(self) -> dict[str, Any]:
         """The numbers and names that `from_arrays` needs beside the arrays, fit for JSON."""
-        return {"num_documents": self.num_documents, "k1": self.k1, "b": self.b, "method": self.method}
+        about = {"num_documents": self.num_documents, "k1": self.k1, "b": self.b, "method": self.method}
+        return about | ({"stopwords": list(self.stopwords)} if self.stopwords else {})
 
     @staticmethod
     def from_arrays(
@@ -162,14 +188,18 @@ class LexicalIndex:
         Raises:
             InvalidData: the parts don't fit each other.
         """
-        indptr, document, weight = (arrays[name] for name in ("indptr", "document", "weight"))
-        for name, array, kind in (("indptr", indptr, np.int64), ("document", document, np.int32),
-                                  ("weight", weight, np.float32)):  # fmt: skip
-            if array.dtype != kind or array.ndim != 1:
-                raise InvalidData(f"lexical {name}: expected one dimension of {np.dtype(kind)}, got {array.dtype}")
+        for name, kind in KINDS.items():
+            if arrays[name].dtype != kind or arrays[name].ndim != 1:
+                raise InvalidData(
+                    f"lexical {name}: expected one dimension of {np.dtype(kind)}, got {arrays[name].dtype}"
+                )
+        indptr, document, weight, frequency, length = (arrays[name] for name in KINDS)
         documents = int(settings["num_documents"])
+        if len(length) != documents:
+            raise InvalidData(f"lexical length: expected one for each of {documents} documents, got {len(length)}")
         offsets_fit = len(indptr) == len(vocabulary) + 1 and indptr[0] == 0 and indptr[-1] == len(document)
-        if not offsets_fit or (np.diff(indptr) < 0).any() or len(weight) != len(document):
+        sizes_fit = len(weight) == len(frequency) == len(document)
+        if not offsets_fit or (np.diff(indptr) < 0).any() or not sizes_fit:
             raise InvalidData(f"lexical indptr: doesn't divide {len(document)} postings among {len(vocabulary)} tokens")
         if len(document) and not 0 <= document.min() <= document.max() < documents:
             raise InvalidData(f"lexical document: expected rows below {documents}, got {document.max()}")
@@ -177,18 +207,21 @@ class LexicalIndex:
         if len(words) > 1 and not pc.all(pc.less(words[:-1], words[1:])).as_py():
             raise InvalidData("lexical vocabulary: expected distinct tokens in ascending order")
         postings = _postings(indptr, document, weight, documents)
-        return LexicalIndex(postings, words, float(settings["k1"]), float(settings["b"]), str(settings["method"]))
+        return LexicalIndex(
+            postings, words, float(settings["k1"]), float(settings["b"]), str(settings["method"]), frequency, length,
+            tuple(settings.get("stopwords", ())),
+        )  # fmt: skip
 
 
-def _documents(graph: Graph, columns: Sequence[str]) -> pa.Array:
+def _documents(nodes: pa.Table, columns: Sequence[str]) -> pa.Array:
     """(N,) the texts of some columns, joined by a blank."""
     if not columns:
         raise InvalidArgument("columns: expected at least one column of the node table, got none")
     parts = []
     for name in columns:
-        if name not in graph.nodes.schema.names:
-            raise InvalidArgument(f"columns: the node table has no column {name!r}, only {graph.nodes.schema.names}")
-        column = graph.nodes.column(name)
+        if name not in nodes.schema.names:
+            raise InvalidArgument(f"columns: the node table has no column {name!r}, only {nodes.schema.names}")
+        column = nodes.column(name)
         kind = column.type
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
             raise InvalidArgument(f"columns: expected a column of text, {name!r} holds {kind}")
@@ -197,20 +230,10 @@ def _documents(graph: Graph, columns: Sequence[str]) -> pa.Array:
     return pc.binary_join_element_wise(*parts, pa.scalar(" ", pa.large_string()), null_handling="skip")
 
 
-def _weigh(indptr: np.ndarray, token: np.ndarray, vocabulary: int, k1: float, b: float, method: str) -> Postings:
-    """The documents and weights of each token, by bm25s."""
-    try:
-        import bm25s
-    except ImportError as error:
-        raise MissingDependency("a lexical index needs bm25s: pip install bm25s") from error
-    documents = len(indptr) - 1
-    if not len(token):
-        return _postings(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), documents)
-    flat, bounds = token.tolist(), indptr.tolist()
-    rows = [flat[low:high] for low, high in pairwise(bounds)]
-    made = bm25s.BM25(k1=k1, b=b, method=method, dtype="float32", int_dtype="int32")
-    made.index((rows, {row: row for row in range(vocabulary)}), create_empty_token=False, show_progress=False)
-    return _postings(made.scores["indptr"], made.scores["indices"], made.scores["data"], documents)
+def _made(counts: Counts, k1: float, b: float, method: str, stopwords: tuple[str, ...]) -> LexicalIndex:
+    weight = weighed(counts, k1, b, method)
+    postings = _postings(counts.indptr, counts.document, weight, len(counts.length))
+    return LexicalIndex(postings, counts.words, k1, b, method, counts.frequency, counts.length, stopwords)
 
 
 def _postings(indptr: np.ndarray, document: np.ndarray, weight: np.ndarray, documents: int) -> Postings:

@@ -1,11 +1,12 @@
 """The text side of an engine: BM25, or SQLite's FTS5 for those who want its query language."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from tercet.carried import Carried
 from tercet.errors import InvalidArgument
 from tercet.filters import Filters
 from tercet.graph import Graph
@@ -17,6 +18,7 @@ from tercet.retrieve.ragged import Ragged, offsets
 
 TextSide = LexicalIndex | FtsIndex | None
 COLUMNS = ("name", "text", "description")
+HANDED = "_lexical_handed"  # kept with a graph under this name
 EVERY = 1 << 31  # rows: all of them
 SWITCHED_OFF = "the engine has no text index"
 NO_WORDS = "the query has no words"
@@ -46,7 +48,49 @@ def text_side(graph: Graph, lexical: Any) -> TextSide:
         columns = tuple(lexical)
     else:
         raise InvalidArgument(f"lexical: expected None, False, node columns, or a text index, got {lexical!r}")
-    return graph.latest("_lexical", columns, lambda: LexicalIndex.build(graph, columns).to(graph.device))
+    return graph.latest("_lexical", columns, lambda: _index(graph, columns).to(graph.device))
+
+
+def _index(graph: Graph, columns: tuple[str, ...]) -> LexicalIndex:
+    """Of the one that was handed over, if it fits; else of all texts."""
+    held: Handed | None = graph.__dict__.pop(HANDED, None)
+    if held is None or held.columns != columns:
+        return LexicalIndex.build(graph, columns)
+    return held.text.to("cpu").updated(graph, columns, held.carried)
+
+
+class Handed(NamedTuple):
+    """A text index of an earlier graph, to be brought up to date on first use."""
+
+    columns: tuple[str, ...]
+    text: LexicalIndex
+    carried: Carried  # which document each node was
+
+
+def hand_over(before: Graph, after: Graph, carried: Carried) -> None:
+    """Leave the text index of a graph to the changed one, whose nodes were those rows of it."""
+    made, earlier = before.__dict__.get("_lexical"), before.__dict__.get(HANDED)
+    if made is not None:
+        give(after, Handed(made[0], made[1], carried))
+    elif earlier is not None:
+        give(after, Handed(earlier.columns, earlier.text, earlier.carried.through(carried)))
+
+
+def give(graph: Graph, handed: Handed) -> None:
+    """Keep a text index with a graph: as it is where nothing has changed, else until it is needed."""
+    if handed.carried.row is None:
+        graph.latest("_lexical", handed.columns, lambda: handed.text)
+    else:
+        object.__setattr__(graph, HANDED, handed)
+
+
+def kept_index(graph: Graph) -> tuple[tuple[str, ...], LexicalIndex] | None:
+    """The columns and the text index that are kept with a graph, brought up to date; None where none was built."""
+    earlier: Handed | None = graph.__dict__.get(HANDED)
+    if "_lexical" not in graph.__dict__ and earlier is not None:
+        text_side(graph, earlier.columns)
+    held = graph.__dict__.get("_lexical")
+    return None if held is None else (held[0], held[1].to("cpu"))
 
 
 def text_nodes(

@@ -1,0 +1,180 @@
+"""The parts of a store that are written whole: a graph, a collection, a text index."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import torch
+
+from tercet.arrays import read_array
+from tercet.collection import Collection
+from tercet.errors import InvalidData, StoreError
+from tercet.fingerprint import Fingerprint
+from tercet.graph import Adjacency, Graph, ImportOptions
+from tercet.index import load_index
+from tercet.index.segmented import SegmentedIndex
+from tercet.retrieve.lexical import KINDS, LexicalIndex
+from tercet.store_files import read_table, write_array, write_table
+from tercet.tables import one_piece
+
+TENSORS = ("source", "target", "relation", "relation_key", "importance", "feedback", "edge_importance", "edge_feedback")
+ADJACENCIES = ("out", "into", "oriented")
+
+
+def write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
+    """Write a graph on the CPU; returns what the manifest says of it."""
+    folder.mkdir(parents=True)
+    for name in TENSORS:
+        write_array(folder / f"{name}.npy", getattr(graph, name).numpy())
+    for name in ADJACENCIES:
+        for part in ("indptr", "edge", "other"):
+            write_array(folder / f"{name}.{part}.npy", getattr(getattr(graph, name), part).numpy())
+    for name in ("set_indptr", "set_member"):
+        write_array(folder / f"{name}.npy", getattr(graph, name))
+    write_table(folder / "nodes.arrow", graph.nodes)
+    write_table(folder / "edges.arrow", graph.edges)
+    for name in ("relation_names", "keys", "set_names", "unread_ends"):
+        if getattr(graph, name) is not None:
+            write_table(folder / f"{name}.arrow", pa.table({name: getattr(graph, name)}))
+    return {
+        "nodes": graph.num_nodes, "edges": graph.num_edges, "order": graph.order, "options": asdict(graph.options),
+        "base_nodes": graph.num_nodes, "base_edges": graph.num_edges, "deltas": [],
+    }  # fmt: skip
+
+
+def read_graph(about: dict[str, Any], folder: Path) -> Graph:
+    """Map what `write_graph` wrote.
+
+    Raises:
+        StoreError: a file can't be read, or holds other rows than the manifest says, or rows that lead outside.
+    """
+    fields: dict[str, Any] = {name: torch.from_numpy(read_array(folder / f"{name}.npy")) for name in TENSORS}
+    fields |= {
+        name: Adjacency(
+            *(torch.from_numpy(read_array(folder / f"{name}.{p}.npy")) for p in ("indptr", "edge", "other"))
+        )
+        for name in ADJACENCIES
+    }
+    fields |= {
+        name: one_piece(read_table(folder / f"{name}.arrow").column(0))
+        for name in ("relation_names", "keys", "set_names", "unread_ends") if (folder / f"{name}.arrow").exists()
+    }  # fmt: skip
+    graph = Graph(
+        **fields, nodes=read_table(folder / "nodes.arrow"), edges=read_table(folder / "edges.arrow"),
+        set_indptr=read_array(folder / "set_indptr.npy"), set_member=read_array(folder / "set_member.npy"),
+        order=about["order"], options=_options(about.get("options", {}), folder),
+    )  # fmt: skip
+    for name, rows, expected in (
+        ("nodes", graph.nodes.num_rows, about["base_nodes"]), ("edges", graph.edges.num_rows, about["base_edges"]),
+        ("source", graph.num_edges, about["base_edges"]), ("importance", graph.num_nodes, about["base_nodes"]),
+    ):  # fmt: skip
+        if rows != expected:
+            raise StoreError(f"{folder}: {name}: expected {expected} rows, found {rows}")
+    _check_rows(graph, folder)
+    return graph
+
+
+def _options(about: dict[str, Any], folder: Path) -> ImportOptions:
+    """How the tables were read, for updates; stores of before have none."""
+    try:
+        return ImportOptions(**about)
+    except TypeError as error:
+        raise StoreError(f"{folder}: options: {error}") from error
+
+
+def _check_rows(graph: Graph, folder: Path) -> None:
+    """Refuse rows and offsets that lead outside the arrays: kernels trust them."""
+    nodes, edges = graph.num_nodes, graph.num_edges
+    ranges = [
+        ("source", graph.source, edges, 0, nodes),
+        ("target", graph.target, edges, 0, nodes),
+        ("relation", graph.relation, edges, -1, len(graph.relation_names)),
+        ("relation_key", graph.relation_key, edges, -1, len(graph.keys)),
+    ]
+    for name in ADJACENCIES:
+        lists: Adjacency = getattr(graph, name)
+        ranges += [
+            (f"{name}.indptr", lists.indptr, nodes + 1, 0, edges + 1),
+            (f"{name}.edge", lists.edge, edges, 0, edges),
+            (f"{name}.other", lists.other, edges, 0, nodes),
+        ]
+        if bool((lists.indptr.diff() < 0).any()) or int(lists.indptr[-1]) != edges:
+            raise StoreError(f"{folder / name}.indptr.npy: expected ascending offsets up to {edges}")
+    for name, rows, size, low, high in ranges:
+        if rows.shape != (size,) or (size and not (low <= int(rows.min()) and int(rows.max()) < high)):
+            raise StoreError(f"{folder / name}.npy: expected {size} rows in [{low}, {high})")
+    for name in TENSORS[4:]:
+        if getattr(graph, name).shape != (edges if name.startswith("edge") else nodes,):
+            raise StoreError(f"{folder / name}.npy: expected one number a row")
+
+
+def write_collection(collection: Collection, folder: Path) -> dict[str, Any]:
+    """Write a collection as one piece; returns what the manifest says of it."""
+    collection.index.to(torch.device("cpu")).save(folder)
+    write_table(folder / "owner.arrow", pa.table({"owner": collection.owner}))
+    write_array(folder / "zero_norm.npy", collection.zero_norm)
+    if collection.set_indptr is not None:
+        write_array(folder / "set_indptr.npy", collection.set_indptr)
+        write_table(folder / "set_member.arrow", pa.table({"member": collection.set_member}))
+    index = collection.index
+    first: Any = index.segments[0].index if isinstance(index, SegmentedIndex) else index
+    vectors = first.vectors if hasattr(first, "vectors") else first.inner.vectors
+    half = vectors.dtype == torch.float16
+    return {
+        "name": collection.name, "kind": collection.kind, "index": index.kind, "rows": collection.size,
+        "dimension": collection.dimension, "metric": getattr(index, "metric", "cosine"),
+        "dtype": str(vectors.dtype).removeprefix("torch."),
+        "scale": "reciprocal norms" if half else "as given" if index.kind == "raw" else "unit norm",
+        "fingerprint": None if collection.fingerprint is None else collection.fingerprint.to_json(),
+        "base_rows": collection.size, "deltas": [],
+    }  # fmt: skip
+
+
+def read_collection(about: dict[str, Any], folder: Path) -> Collection:
+    """Map what `write_collection` wrote.
+
+    Raises:
+        StoreError: a file can't be read, or holds other rows than the manifest says.
+    """
+    kind: Literal["node", "relation"] = about["kind"]
+    sets: dict[str, Any] = {}
+    if (folder / "set_indptr.npy").exists():
+        member = one_piece(read_table(folder / "set_member.arrow").column(0))
+        sets = {"set_indptr": read_array(folder / "set_indptr.npy"), "set_member": member,
+                "set_names": member.unique()}  # fmt: skip
+    collection = Collection(
+        about["name"], kind, load_index(about["index"], folder),
+        one_piece(read_table(folder / "owner.arrow").column(0)), read_array(folder / "zero_norm.npy"),
+        None if about["fingerprint"] is None else Fingerprint.from_json(about["fingerprint"]), **sets,
+    )  # fmt: skip
+    rows, dimension = about["base_rows"], about["dimension"]
+    if (collection.index.size, collection.dimension, collection.size) != (rows, dimension, rows):
+        raise StoreError(
+            f"{folder}: expected {rows} vectors of dimension {dimension}, found {collection.index.size} of "
+            f"{collection.dimension} and {collection.size} owners"
+        )
+    return collection
+
+
+def write_lexical(index: LexicalIndex, columns: tuple[str, ...], folder: Path) -> dict[str, Any]:
+    """Write a text index on the CPU; returns what the manifest says of it."""
+    folder.mkdir(parents=True)
+    for name, array in index.arrays().items():
+        write_array(folder / f"{name}.npy", array)
+    write_table(folder / "vocabulary.arrow", pa.table({"token": index.vocabulary}))
+    return {"columns": list(columns), "settings": index.settings}
+
+
+def read_lexical(about: dict[str, Any], folder: Path) -> LexicalIndex:
+    """Map what `write_lexical` wrote.
+
+    Raises:
+        StoreError: a file can't be read, or the parts don't fit each other.
+    """
+    arrays = {name: read_array(folder / f"{name}.npy") for name in KINDS}
+    words = one_piece(read_table(folder / "vocabulary.arrow").column(0))
+    try:
+        return LexicalIndex.from_arrays(arrays, words, about["settings"])
+    except InvalidData as error:
+        raise StoreError(f"{folder}: {error}") from error
