@@ -66,7 +66,8 @@ def modes(chosen: MultihopSettings) -> dict[str, Any]:
         "first": {"verb": "passage_search", "settings": first},
         "multihop": {"verb": "passage_search", "settings": chosen},
     }
-    for signals in (("walk", "walk_near", "mention"), ("path", "chain"), ("mention",), ("lexical",), ("dense",), ("residual",),
+    for signals in (
+        ("walk", "walk_near", "mention"), ("path", "chain"), ("mention",), ("lexical",), ("dense",), ("residual",),
                     ("named", "named_by", "shared")):  # fmt: skip
         out[f"without-{signals[0]}"] = {"verb": "passage_search", "settings": without(chosen, *signals)}
     out["exact-names-only"] = {"verb": "passage_search", "settings": replace(chosen, near=0.0)}

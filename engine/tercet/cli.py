@@ -55,6 +55,7 @@ def recall(
     max_context_tokens: Annotated[int | None, typer.Option(min=0)] = None,
     mode: Annotated[str | None, typer.Option(help="native or cognee.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Instead of the store's.")] = None,
+    scope: cli_graph.Scope = None,
     explain: Annotated[bool, typer.Option(help="Print every part of every score.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -63,7 +64,7 @@ def recall(
 
     ids, texts = _questions(questions or [], queries)
     options: dict[str, Any] = {} if mode is None else {"mode": mode}
-    engine = tercet.open(store, encoder=encoder, **options)
+    engine = cli_graph.scoped(tercet.open(store, encoder=encoder, **options), scope)
     got = engine.recall(
         texts, top_k=top_k, wide_search_top_k=wide_search_top_k or None, projection=projection,  # type: ignore[arg-type]
         neighborhood_depth=neighborhood_depth, node_name=node_name or None, max_context_tokens=max_context_tokens,

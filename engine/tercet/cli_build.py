@@ -36,6 +36,9 @@ def build(
         typer.Option(envvar="TERCET_CACHE", help="Folder that keeps encoded vectors: a stopped build goes on."),
     ] = None,
     skip_bad_rows: Annotated[bool, typer.Option(help="Leave out rows that can't be taken, and list them.")] = False,
+    cross_tenant: Annotated[
+        str, typer.Option(help="Edges between nodes of two datasets (column dataset): error or drop.")
+    ] = "error",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Read a graph in any of the known formats, encode its texts, write a store."""
@@ -50,7 +53,9 @@ def build(
             f"expected auto or one of {', '.join(sorted(FORMATS))}, got {format!r}", param_hint="--format"
         )
     kind = detect(source) if format == "auto" else format
-    options = {"dtype": dtype, "bad_rows": "skip" if skip_bad_rows else "refuse"}
+    if cross_tenant not in ("error", "drop"):
+        raise typer.BadParameter(f"expected error or drop, got {cross_tenant!r}", param_hint="--cross-tenant")
+    options = {"dtype": dtype, "bad_rows": "skip" if skip_bad_rows else "refuse", "cross_tenant": cross_tenant}
     engine, report = read_source(kind, source, None if encoder == "none" else encoder, vectors, cache, options, as_json)
     engine.save(out)
     about = about_engine(engine)

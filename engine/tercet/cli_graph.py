@@ -11,6 +11,9 @@ Types = Annotated[list[str] | None, typer.Option(help="Walk only this relation t
 NotTypes = Annotated[list[str] | None, typer.Option(help="Never walk this relation type; may be given again.")]
 Way = Annotated[str, typer.Option(help="both, out (source to target) or in.")]
 Picture = Annotated[Path | None, typer.Option("--html", help="Write a picture here: one page that needs no network.")]
+Scope = Annotated[
+    list[str] | None, typer.Option("--scope", help="Only what belongs to this dataset; may be given again.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 MOST = 40  # rows of a table
 
@@ -37,13 +40,14 @@ def subgraph(
     context: Annotated[bool, typer.Option(help="Print the text for a language model instead of the table.")] = False,
     max_context_tokens: Annotated[int | None, typer.Option(min=0)] = None,
     encoder: Annotated[str | None, typer.Option(help="Instead of the store's.")] = None,
+    scope: Scope = None,
     as_json: AsJson = False,
 ) -> None:
     """What matches each question, and how it connects."""
     import tercet
     from tercet.errors import InvalidArgument
 
-    engine = tercet.open(store, encoder=encoder)
+    engine = scoped(tercet.open(store, encoder=encoder), scope)
     verbs = {"hybrid": engine.hybrid_subgraph, "vector": engine.semantic_subgraph, "text": engine.text_subgraph}
     if by not in verbs:
         raise InvalidArgument(f"--by: expected hybrid, vector or text, got {by!r}")
@@ -70,12 +74,13 @@ def path(
     html: Picture = None,
     context: Annotated[bool, typer.Option(help="Print the text for a language model as well.")] = False,
     encoder: Annotated[str | None, typer.Option(help="Instead of the store's.")] = None,
+    scope: Scope = None,
     as_json: AsJson = False,
 ) -> None:
     """How two or more things connect: the shortest routes between them."""
     import tercet
 
-    engine = tercet.open(store, encoder=encoder)
+    engine = scoped(tercet.open(store, encoder=encoder), scope)
     got = engine.path_context(
         waypoints, k, max_hops, direction=direction, rel_types=rel_type,  # type: ignore[arg-type]
         exclude_rel_types=exclude_rel_type, max_paths=max_paths, expand=expand, joined=joined,
@@ -83,6 +88,11 @@ def path(
     if not as_json:
         _show_routes(got[0])
     _show(got, html, context, None, as_json, table=False)
+
+
+def scoped(engine: Any, names: list[str] | None) -> Any:
+    """The engine, or the part of it that --scope names."""
+    return engine.scope(*names) if names else engine
 
 
 def _show(

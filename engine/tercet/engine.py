@@ -14,7 +14,7 @@ from tercet.analyse.verbs import Analyses
 from tercet.arguments import Arguments, read_arguments, whole
 from tercet.collection import Collection
 from tercet.encoder import CachedEncoder, Encoder, resolve_encoder
-from tercet.errors import DimensionMismatch, InvalidArgument
+from tercet.errors import DimensionMismatch, InvalidArgument, StoreError
 from tercet.graph import Graph
 from tercet.memory import fitted, queries_at_once
 from tercet.memory_plan import MemoryPlan, check_room, estimate_memory
@@ -25,6 +25,7 @@ from tercet.ranking import retrieve
 from tercet.recall import Group, Recall
 from tercet.retrieve.verbs import Verbs
 from tercet.rules import rules_of
+from tercet.scope import Kept, Scopes
 from tercet.state import State, pinned
 from tercet.updates import Updates
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tercet.info import Info
 
 
-class Engine(Verbs, Passages, Analyses, Updates):
+class Engine(Verbs, Passages, Analyses, Updates, Scopes):
     """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and
     subgraphs, those of `Analyses` rank and group them, those of `Updates` make the next version.
 
@@ -84,6 +85,7 @@ class Engine(Verbs, Passages, Analyses, Updates):
         )
         self.encoder_name = encoder if isinstance(encoder, str) else None
         self._writing = threading.Lock()
+        self._scopes = Kept()
         self._state = State(graph, made, Planner(graph, made, self.rules), lexical, 1)
         self._check_widths(check_fingerprint)
 
@@ -187,6 +189,8 @@ class Engine(Verbs, Passages, Analyses, Updates):
         """
         from tercet.store import save
 
+        if self.scoped_to is not None and "://" not in str(path) and (Path(path) / "manifest.json").exists():
+            raise StoreError(f"{path}: there is a store already; a scope is saved as a new one")
         with self.alone("save"):
             origin, since = save(self, path)
             self._state = replace(self.state, origin=origin, since=since)

@@ -37,6 +37,7 @@ class ImportOptions:
     check_weights: bool = True
     has_name: bool = True  # whether the node table had this column
     has_description: bool = True
+    cross_tenant: Literal["error", "drop"] = "error"  # what happens to edges between datasets
 
     def repeats(self, order: str) -> Literal["merge", "keep", "error"]:
         """What happens to repeated edges."""
@@ -82,15 +83,17 @@ class Graph:
         strip: bool = True,
         missing: Literal["fallback", "none"] = "fallback",
         check_weights: bool = True,
+        cross_tenant: Literal["error", "drop"] = "error",
     ) -> "Graph":
         """Build a graph from a table of nodes and a table of edges.
 
         Args:
             nodes: pyarrow / pandas / polars table or dict of columns. `id` is needed; `name`, `type`, `text`,
                 `description`, `importance_weight` and `feedback_weight` (numbers in [0, 1], missing is 0.5) and
-                `belongs_to_set` (lists of names) are known; other columns are kept for filters and results.
+                `belongs_to_set` (lists of names) and `dataset` (the tenant, see `Engine.scope`) are known; other
+                columns are kept for filters and results.
             edges: likewise: `source`, `target` and `relation` are needed; `edge_text`, `id`, `importance_weight`,
-                `feedback_weight` and `weight` (any number; kept, not used in triplet scores) are known.
+                `feedback_weight`, `weight` (any number; kept, not used in triplet scores) and `dataset` are known.
             order: "canonical" numbers nodes by id and edges by (source id, relation, target id, edge id, edge text),
                 all as strings, so that ties never depend on load order; "input" keeps the given order.
             duplicates: what happens to edges without an id that agree in source, relation, target and edge text:
@@ -101,6 +104,8 @@ class Graph:
             strip: fold edge texts without the white space around them before they become distance keys.
             missing: titles of nodes without a name: their id ("fallback") or the text None ("none").
             check_weights: refuse importance and feedback outside [0, 1].
+            cross_tenant: edges between nodes of different datasets, or of another one than their ends, are an "error",
+                or dropped and counted in `report`.
 
         Raises:
             InvalidData: with the first rows of each problem and a count.
@@ -111,10 +116,12 @@ class Graph:
         _one_of("edge_keys", edge_keys, ("text", "edge"))
         _one_of("missing", missing, ("fallback", "none"))
         _one_of("duplicates", duplicates or "merge", ("merge", "keep", "error"))
+        _one_of("cross_tenant", cross_tenant, ("error", "drop"))
         columns = as_columns(nodes, "nodes")
         options = ImportOptions(
-            duplicates, edge_keys, strip, missing, check_weights, "name" in columns, "description" in columns
-        )
+            duplicates, edge_keys, strip, missing, check_weights, "name" in columns, "description" in columns,
+            cross_tenant,
+        )  # fmt: skip
         report = ImportReport()
         skip = bad_rows == "skip"
         n = read_nodes(columns, report, canonical=order == "canonical", skip=skip, missing=missing, check=check_weights)
@@ -124,7 +131,9 @@ class Graph:
             strip=strip, check=check_weights,
             node_labels=n.table.column("context_title").chunk(0) if edge_keys == "edge" else None,
         )  # fmt: skip
-        return _assemble(n, e, order, report, options)
+        from tercet.datasets import apart
+
+        return apart(_assemble(n, e, order, report, options), cross_tenant)
 
     @property
     def num_nodes(self) -> int:

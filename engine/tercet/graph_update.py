@@ -14,6 +14,7 @@ import torch
 
 from tercet.carried import Carried
 from tercet.context import node_columns
+from tercet.datasets import crossing, refuse_crossing
 from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument
 from tercet.given_rows import FewIds, Given, given_edges, given_nodes, plain_edges, whole_edges
@@ -61,7 +62,7 @@ def changed(
         deleted_nodes: rows; their edges go with them. deleted_edges: rows.
 
     Raises:
-        InvalidData, InvalidArgument: as at import, for the given rows.
+        InvalidData, InvalidArgument: as at import, for the given rows; or an edge would join two datasets.
     """
     if graph.device.type != "cpu":
         raise InvalidArgument(f"graph: expected it on the CPU, got {graph.device}")
@@ -74,6 +75,14 @@ def changed(
             later.graph, coded(later.node_map, out.node_map), coded(later.key_map, out.key_map),
             out.nodes.through(later.nodes), out.edges.through(later.edges),
         )  # fmt: skip
+        crossed = crossing(out.graph)
+        if len(crossed) and graph.options.cross_tenant == "error":
+            refuse_crossing(out.graph, crossed)
+        if len(crossed):
+            bare = _without(out.graph, np.zeros(0, np.int64), crossed)
+            out = Change(
+                bare.graph, out.node_map, coded(bare.key_map, out.key_map), out.nodes, out.edges.through(bare.edges)
+            )
     return out
 
 

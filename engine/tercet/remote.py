@@ -1,6 +1,6 @@
 """Stores that lie elsewhere, through fsspec: this is the one file that imports it.
 
-A store is read from a copy in a cache, and written by way of it. The cache is `$TERCET_CACHE`, or `tercet` in the
+A store is read from a copy in a cache, and written by way of it. The cache is `$TERCET_STORE_CACHE`, or `tercet` in the
 user's cache folder, with a folder for each URL, which is a store itself and holds the newest version that was asked
 for; files that stay from one version to the next aren't fetched again. It may be removed at any time.
 
@@ -37,7 +37,10 @@ def local(path: str | Path) -> Path:
 
 def cache_of(url: str) -> Path:
     """Where the copy of a store is kept."""
-    home = os.environ.get("TERCET_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tercet"
+    home = (
+        os.environ.get("TERCET_STORE_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tercet"
+    )
     return Path(home) / hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:24]
 
 

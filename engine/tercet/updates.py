@@ -47,6 +47,7 @@ class Updates(Versioned):
     rules: "Rules"
     device: "torch.device"
     encoder: "Encoder | None"
+    scoped_to: tuple[str, ...] | None
     _writing: threading.Lock
 
     def upsert(
@@ -69,6 +70,10 @@ class Updates(Versioned):
         The next version is there when the block ends; an exception inside leaves the engine as it was. One transaction
         at a time: another thread's waits.
         """
+        if self.scoped_to is not None:
+            raise InvalidArgument(
+                f"transaction: this engine is the scope {', '.join(self.scoped_to)}; update the engine that it is of"
+            )
         return Transaction(self)
 
     def compact(self) -> int:
@@ -156,7 +161,7 @@ class Transaction:
         """
         with self._step():
             if nodes is not None:
-                self._check_words()
+                check_words(self._state.lexical)
             if nodes is not None or edges is not None:
                 self._changed(changed(self._graph, nodes, edges))
             for name, (owner, rows) in _by_name("vectors", vectors).items():
@@ -181,7 +186,7 @@ class Transaction:
         with self._step():
             gone = self._node_rows(nodes, missing), self._edge_rows(edges, missing)
             if len(gone[0]):
-                self._check_words()
+                check_words(self._state.lexical)
             self._changed(changed(self._graph, deleted_nodes=gone[0], deleted_edges=gone[1]))
 
     def compact(self) -> None:
@@ -203,14 +208,6 @@ class Transaction:
             self._graph, self._collections, self._owners, self._since = held
             raise
         self._touched = True
-
-    def _check_words(self) -> None:
-        lexical = self._state.lexical
-        if isinstance(lexical, (LexicalIndex, FtsIndex)):
-            raise InvalidArgument(
-                f"lexical: nodes can't be changed under a {type(lexical).__name__} that was made elsewhere; give the "
-                "engine the columns to index, or lexical=False"
-            )
 
     def _node_rows(self, nodes: Any, missing: Missing) -> np.ndarray:
         if nodes is None:
@@ -329,6 +326,19 @@ class Transaction:
             self._state, graph=moved, collections=self._collections, planner=planner, version=self._state.version + 1,
             since=None if before is None else before.through(self._since),
         )  # fmt: skip
+
+
+def check_words(lexical: Any) -> None:
+    """Refuse to change the nodes under a text index that can't follow.
+
+    Raises:
+        InvalidArgument: it was made elsewhere.
+    """
+    if isinstance(lexical, (LexicalIndex, FtsIndex)):
+        raise InvalidArgument(
+            f"lexical: nodes can't be changed under a {type(lexical).__name__} that was made elsewhere; give the "
+            "engine the columns to index, or lexical=False"
+        )
 
 
 _WRITES = threading.local()  # `locks`: the writer locks that this thread holds

@@ -12,6 +12,7 @@ import torch
 
 from tercet import remote
 from tercet.collection import Collection
+from tercet.datasets import crossing, dataset_codes, has_datasets
 from tercet.errors import StoreError, TercetError
 from tercet.graph import Adjacency, Graph
 from tercet.index.segmented import SegmentedIndex, rows_of
@@ -106,12 +107,21 @@ def _graph(graph: Graph) -> Iterator[Check]:
     ):  # fmt: skip
         yield _adjacency(name, lists, key, far)
     yield _oriented(graph)
+    yield from _datasets(graph)
     for name in ("importance", "feedback", "edge_importance", "edge_feedback"):
         values = getattr(graph, name)
         bad = torch.nonzero(~((values >= 0) & (values <= 1))).flatten()
         yield Check(
             name, not len(bad), f"{len(bad)} outside [0, 1], first row {int(bad[0])}" if len(bad) else "in [0, 1]"
         )
+
+
+def _datasets(graph: Graph) -> Iterator[Check]:
+    if has_datasets(graph):
+        rows = crossing(graph)
+        names = dataset_codes(graph)[0]
+        wrong = f"{len(rows)} edges join datasets, first row {int(rows[0])}" if len(rows) else ""
+        yield Check("datasets", not wrong, wrong or f"{len(names)}, apart")
 
 
 def _adjacency(name: str, lists: Adjacency, key: torch.Tensor, far: torch.Tensor) -> Check:

@@ -20,7 +20,7 @@ URL = "memory://bucket/a.store"
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TERCET_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TERCET_STORE_CACHE", str(tmp_path / "cache"))
     yield tmp_path / "cache"
     files().store.clear()
 
@@ -62,7 +62,7 @@ def test_a_store_elsewhere(cache, moved) -> None:
 
 def test_the_cache_is_filled_once_and_mended(cache, moved, monkeypatch, tmp_path) -> None:
     small().save(URL)
-    monkeypatch.setenv("TERCET_CACHE", str(tmp_path / "another"))
+    monkeypatch.setenv("TERCET_STORE_CACHE", str(tmp_path / "another"))
     assert_same_answers(tercet.open(URL), small())
     count = len(manifest_of(remote.cache_of(URL))["files"])
     assert len([m for m in moved if m[0] == "get"]) == count
@@ -84,7 +84,7 @@ def test_the_cache_is_filled_once_and_mended(cache, moved, monkeypatch, tmp_path
 
 def test_damage_elsewhere_is_named(cache, monkeypatch, tmp_path) -> None:
     small().save(URL)
-    monkeypatch.setenv("TERCET_CACHE", str(tmp_path / "another"))
+    monkeypatch.setenv("TERCET_STORE_CACHE", str(tmp_path / "another"))
     name = next(n for n in files().find("/bucket/a.store") if n.endswith("vectors.npy"))
     content = files().cat_file(name)
     for bad in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
@@ -108,11 +108,11 @@ def test_damage_elsewhere_is_named(cache, monkeypatch, tmp_path) -> None:
 def test_two_writers_of_a_store_elsewhere(cache, monkeypatch, tmp_path) -> None:
     small().save(URL)
     first = tercet.open(URL)
-    monkeypatch.setenv("TERCET_CACHE", str(tmp_path / "of another machine"))
+    monkeypatch.setenv("TERCET_STORE_CACHE", str(tmp_path / "of another machine"))
     second = tercet.open(URL)
     second.upsert({"id": ["second"]})
     second.save(URL)
-    monkeypatch.setenv("TERCET_CACHE", str(cache))
+    monkeypatch.setenv("TERCET_STORE_CACHE", str(cache))
     first.upsert({"id": ["first"]})
     with pytest.raises(StoreError, match="somebody committed"):
         first.save(URL)

@@ -14,8 +14,59 @@ from tercet_kernels.name_spans import key_spans, name_spans, sorted_names
 # Words that relate others and name nothing: a name of one of these alone isn't looked for, and they don't tell names
 # apart.
 FUNCTION_WORDS = tuple(
-    "a an the of in on at to for and or is was were are be been by with from as s that this which who whom whose what "
-    "when where why how did does do has have had it its his her he she they their not no than then".split()
+    [
+        "a",
+        "an",
+        "the",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "for",
+        "and",
+        "or",
+        "is",
+        "was",
+        "were",
+        "are",
+        "be",
+        "been",
+        "by",
+        "with",
+        "from",
+        "as",
+        "s",
+        "that",
+        "this",
+        "which",
+        "who",
+        "whom",
+        "whose",
+        "what",
+        "when",
+        "where",
+        "why",
+        "how",
+        "did",
+        "does",
+        "do",
+        "has",
+        "have",
+        "had",
+        "it",
+        "its",
+        "his",
+        "her",
+        "he",
+        "she",
+        "they",
+        "their",
+        "not",
+        "no",
+        "than",
+        "then",
+    ]
 )
 MOST_ALIKE = 5  # names with the same words that one run of a question stands for
 Words = tuple[np.ndarray, np.ndarray]  # indptr (G + 1,) int64, word (W,) int32
@@ -81,7 +132,7 @@ class Names:
         marked = _capitals(questions, tokens)
         end, place = name_spans(self.words, tokens.indptr, word, function | letter)
         start = np.flatnonzero(place >= 0)
-        found = [(start, end[start], self.row[place[start]], np.ones(len(start)))]
+        found: list[tuple[np.ndarray, ...]] = [(start, end[start], self.row[place[start]], np.ones(len(start)))]
         if near > 0 and len(self.keys[0]) > 1:
             stem = np.where(word >= 0, self.stem[np.maximum(word, 0)], -1).astype(np.int32)
             near_end, key = key_spans(self.keys, tokens.indptr, stem, function, marked, end)

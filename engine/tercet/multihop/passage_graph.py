@@ -124,7 +124,8 @@ def _is_passage(graph: Graph, types: Sequence[str] | None) -> np.ndarray:
     if not found.any():
         there = [str(t) for t in graph.nodes.column("type").unique().to_pylist()[:8]]
         raise InvalidArgument(
-            f"passage_type: no node has a type among {', '.join(wanted)}; the graph has {', '.join(there) or 'no nodes'}"
+            f"passage_type: no node has a type among {', '.join(wanted)}; "
+            f"the graph has {', '.join(there) or 'no nodes'}"
         )
     return found
 
@@ -167,8 +168,9 @@ def _topology(
     size = passages + names
     out, into = csr.group(source, size), csr.group(target, size)
     empty = torch.zeros(0, dtype=torch.int32)
-    arrays = [source, target, empty, torch.zeros(size + 1, dtype=torch.int64), empty, empty, *out, *into]
-    return Topology(*(x.to(device) for x in arrays), 0), weight.to(device)
+    unused = torch.zeros(size + 1, dtype=torch.int64)  # a walk doesn't read the oriented lists
+    made = Topology(source, target, empty, unused, empty, empty, out[0], out[1], into[0], into[1], 0)
+    return Topology._make(x.to(device) if isinstance(x, torch.Tensor) else x for x in made), weight.to(device)
 
 
 def _facts(
@@ -190,8 +192,10 @@ def _facts(
         relations = vectors_of(relation.collection)
         key = graph.relation_key.cpu().numpy()[edge]
         of_edge = np.where(key >= 0, first_rows(relation, len(graph.keys))[np.maximum(key, 0)], -1).astype(np.int32)
-    both = _lists_in_order(np.concatenate(ends), np.concatenate(ends[::-1]), size)
-    return Facts(*both, *parts, of_edge, names, relations, fact_scale(*parts, of_edge, names, relations))
+    source, target = parts
+    indptr, fact, other = _lists_in_order(np.concatenate(ends), np.concatenate(ends[::-1]), size)
+    scale = fact_scale(source, target, of_edge, names, relations)
+    return Facts(indptr, fact, other, source, target, of_edge, names, relations, scale)
 
 
 def _lists_in_order(entity: np.ndarray, other: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
 """The multi-hop ranking of passages: signals of each passage, a first look, and a second one from what that found."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,7 +91,7 @@ def _tile(
     )  # fmt: skip
 
 
-def _added(chosen: Pool, weights: dict[str, float], order: tuple[str, ...]) -> np.ndarray:
+def _added(chosen: Pool, weights: Mapping[str, float], order: tuple[str, ...]) -> np.ndarray:
     """(T,) float64: signals times weights, added in one order."""
     score = np.zeros(len(chosen.passage))
     for name in order:

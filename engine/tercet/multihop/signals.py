@@ -190,7 +190,7 @@ def _mention(graph: PassageGraph, tile: Tile) -> torch.Tensor:
 def _paths(graph: PassageGraph, tile: Tile, settings: MultihopSettings, wanted: set[str]) -> dict[str, torch.Tensor]:
     """path: the best fact about a linked name that leads to what the passage is called by; chain: the best path of two
     facts whose last one is in the passage."""
-    out = {name: torch.zeros(tile.queries.shape[0], graph.size, dtype=torch.float64)
+    out: dict[str, torch.Tensor] = {name: torch.zeros(tile.queries.shape[0], graph.size, dtype=torch.float64)
            for name in ("path", "chain") if name in wanted}  # fmt: skip
     if graph.facts is None:
         return out

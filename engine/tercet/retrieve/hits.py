@@ -58,7 +58,7 @@ class SearchResults(Sequence["Hits"]):
         return [Status(int(s)).name for s in self.state]
 
     def to_arrow(self) -> pa.Table:
-        """A row a hit: query, rank (from 1), id, row, score, the rank in each half of a hybrid search, and the parts."""
+        """A row a hit: query, rank (from 1), id, row, score, the rank in each half of a hybrid search, the parts."""
         counts = np.diff(self.indptr)
         rank = np.arange(1, len(self.node) + 1) - np.repeat(self.indptr[:-1], counts)
         table = {

@@ -91,9 +91,9 @@ def fact_paths(
     """
     size = len(facts.indptr) - 1
     for what, given, dtype in (
-        ("queries", queries, np.float32), ("names", facts.names, np.float32), ("relations", facts.relations, np.float32),
-        ("indptr", indptr, np.int64), ("seed", seed, np.int32), ("weight", weight, np.float64),
-        ("scale", facts.scale, np.float64),
+        ("queries", queries, np.float32), ("names", facts.names, np.float32),
+        ("relations", facts.relations, np.float32), ("indptr", indptr, np.int64), ("seed", seed, np.int32),
+        ("weight", weight, np.float64), ("scale", facts.scale, np.float64),
     ):  # fmt: skip
         if given.dtype != dtype:
             raise ValueError(f"{what}: expected {np.dtype(dtype)}, got {given.dtype}")

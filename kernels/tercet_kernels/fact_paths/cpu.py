@@ -32,10 +32,10 @@ def fact_scale(source, target, relation, names, relations, out, threads):
 
 @njit(nogil=True, cache=True)
 def on_path(path, place, hop, fact):
+    found = False
     for h in range(hop):
-        if path[place, h] == fact:
-            return True
-    return False
+        found = found or path[place, h] == fact
+    return found
 
 
 @njit(nogil=True, cache=True)
@@ -127,7 +127,7 @@ def one_query(facts, query, seed, seed_weight, settings, scratch, out_fact, out_
 
 @njit(nogil=True, cache=True, parallel=True)
 def fact_paths(facts, queries, indptr, seed, weight, settings, out_fact, out_entity, out_score, threads):
-    hops, width, branches, most_facts, most_seeds = settings
+    hops, width, branches, _, most_seeds = settings
     size, places, dimension = queries.shape[0], max(width, most_seeds), queries.shape[1]
     for t in prange(threads):
         scratch = (

@@ -15,8 +15,10 @@ def fact_paths(
     out = []
     for b, query in enumerate(queries):
         part = slice(indptr[b], min(indptr[b + 1], indptr[b] + most_seeds))
-        beam = [(int(e), float(w), np.zeros(names.shape[1]), ()) for e, w in zip(seed[part], weight[part], strict=True)]
-        steps = []
+        beam: list = [
+            (int(e), float(w), np.zeros(names.shape[1]), ()) for e, w in zip(seed[part], weight[part], strict=True)
+        ]
+        steps: list = []
         for _ in range(hops):
             found = []
             for entity, w, total, path in beam:

@@ -32,7 +32,7 @@ def longest(indptr, word, text, start, stop, lone):
         if low >= high:
             break
         if indptr[low + 1] - indptr[low] == depth + 1 and not (depth == 0 and lone[start]):
-            end, name = at + 1, low
+            end, name = np.int64(at + 1), low
     return end, name
 
 
@@ -95,7 +95,7 @@ def longest_key(k_indptr, k_word, stem, blank, marked, start, stop, covered, fir
             continue
         row = find(k_indptr, k_word, held, count)
         if row >= 0:
-            end, key = at + 1, row
+            end, key = np.int64(at + 1), row
     return end, key
 
 

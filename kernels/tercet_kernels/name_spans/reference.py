@@ -1,5 +1,7 @@
 """Plain Python form of `name_spans`: what tests compare with."""
 
+from itertools import pairwise
+
 import numpy as np
 
 
@@ -9,7 +11,7 @@ def name_spans(
     """See `tercet_kernels.name_spans`."""
     rows = _rows(names)
     end, name = np.zeros(len(word), np.int64), np.full(len(word), -1, np.int64)
-    for low, high in zip(indptr[:-1], indptr[1:], strict=True):
+    for low, high in pairwise(indptr):
         found = [
             (i, j, rows[tuple(word[i:j].tolist())])
             for i in range(low, high) for j in range(i + 1, high + 1)
@@ -27,7 +29,7 @@ def key_spans(
     """See `tercet_kernels.key_spans`."""
     rows = _rows(keys)
     end, key = np.zeros(len(stem), np.int64), np.full(len(stem), -1, np.int64)
-    for low, high in zip(indptr[:-1], indptr[1:], strict=True):
+    for low, high in pairwise(indptr):
         taken = [(i, covered[i]) for i in range(low, high) if covered[i]]
         found = []
         for i in range(low, high):
