@@ -134,7 +134,9 @@ class Names:
         start = np.flatnonzero(place >= 0)
         found: list[tuple[np.ndarray, ...]] = [(start, end[start], self.row[place[start]], np.ones(len(start)))]
         if near > 0 and len(self.keys[0]) > 1:
-            stem = np.where(word >= 0, self.stem[np.maximum(word, 0)], -1).astype(np.int32)
+            bare = text_rows(*_bytes(self.vocabulary), *_bytes(_bare(tokens.words)))[tokens.word]
+            known = np.where(word >= 0, word, bare)  # a plural that no name has may still be one of a word that one has
+            stem = np.where(known >= 0, self.stem[np.maximum(known, 0)], -1).astype(np.int32)
             near_end, key = key_spans(self.keys, tokens.indptr, stem, function, marked, end)
             start = np.flatnonzero(key >= 0)
             counts = np.diff(self.of_key[0])[key[start]]
@@ -240,11 +242,15 @@ def _function_words() -> pa.Array:
 
 def _stems(vocabulary: pa.LargeStringArray, function: np.ndarray) -> np.ndarray:
     """(V,) int32 one number for a word and its plural in -s; -1 for function words."""
-    long = pc.and_(pc.greater(pc.utf8_length(vocabulary), 3), pc.ends_with(vocabulary, "s"))
-    plural = pc.and_(long, pc.invert(pc.ends_with(vocabulary, "ss")))
-    bare = pc.if_else(plural, pc.utf8_slice_codeunits(vocabulary, 0, -1), vocabulary)
-    number = np.asarray(bare.dictionary_encode().indices, np.int32)
+    number = np.asarray(_bare(vocabulary).dictionary_encode().indices, np.int32)
     return np.where(function, -1, number).astype(np.int32)
+
+
+def _bare(words: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Words without the -s of a plural."""
+    long = pc.and_(pc.greater(pc.utf8_length(words), 3), pc.ends_with(words, "s"))
+    plural = pc.and_(long, pc.invert(pc.ends_with(words, "ss")))
+    return pc.if_else(plural, pc.utf8_slice_codeunits(words, 0, -1), words)
 
 
 def _keys(names: Words, stem: np.ndarray) -> tuple[Words, Words]:
