@@ -53,3 +53,15 @@ class EngineClosed(TercetError, ValueError):
 
 class NotEnoughMemory(TercetError, MemoryError):
     """More memory is wanted than is free; the message says how much, and what to change."""
+
+
+class QueueFull(TercetError, RuntimeError):
+    """More queries wait for an engine already than its queue may hold."""
+
+
+class DeadlineExceeded(TercetError, TimeoutError):
+    """A request wasn't answered within the time that it gave."""
+
+
+class ForkedProcess(TercetError, RuntimeError):
+    """A worker was started before the process forked, and threads don't survive that."""

@@ -52,8 +52,8 @@ def engine(facts=FACTS, entities=True, relations=True, dtype="float32", index="e
     graph = tercet.Graph.from_tables(
         nodes, dict(zip(("source", "relation", "target", "passage"), columns, strict=True))
     )
-    made = [tercet.Collection.build("chunks", np.stack([axis(a) for *_, a in PASSAGES.values()]), list(PASSAGES), "node",
-                                    dtype=dtype, index=index)]  # fmt: skip
+    chunks = np.stack([axis(a) for *_, a in PASSAGES.values()])
+    made = [tercet.Collection.build("chunks", chunks, list(PASSAGES), "node", dtype=dtype, index=index)]
     if entities:
         rows = np.stack([axis(a, 6) for a in ENTITIES.values()])
         made.append(tercet.Collection.build("names", rows, [f"n:{n}" for n in names], "node", dtype=dtype))
