@@ -1,16 +1,12 @@
 """Devices, the Triton forms and poisoned memory for the tests of the kernels."""
 
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is decorated, so before any module with kernels
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 
