@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,50 @@ def test_words_in_another_order():
     end, key = key_spans(keys, indptr, stem, np.array([False, True, False]), marks, free)
     assert (end.tolist(), key.tolist()) == ([3, 0, 0], [0, -1, -1])
     assert key_spans(keys, indptr, stem, np.zeros(3, bool), marks, free)[1].max() == -1  # 0 counts now
+
+
+def test_nothing():
+    table, none = lists([]), np.zeros(0, bool)
+    assert len(sorted_names(*table)) == 0
+    assert [len(x) for x in name_spans(table, *lists([]), none)] == [0, 0]
+    assert [len(x) for x in name_spans(table, *lists([[], []]), none)] == [0, 0]
+    assert name_spans(table, *lists([[0, 1]]), np.zeros(2, bool))[1].tolist() == [-1, -1]
+    two = np.ones(2, bool)
+    assert key_spans(table, *lists([[0, 1]]), ~two, two, np.zeros(2, np.int64))[1].tolist() == [-1, -1]
+
+
+def test_a_text_alone_and_other_threads_give_the_same():
+    rng = np.random.default_rng(2)
+    table = lists(sorted({tuple(rng.integers(0, 6, rng.integers(1, 4)).tolist()) for _ in range(60)}))
+    keys = lists(sorted({tuple(sorted(rng.integers(0, 6, 2).tolist())) for _ in range(20)}))
+    texts = [rng.integers(-1, 6, rng.integers(0, 40)).tolist() for _ in range(600)]
+    indptr, word = lists(texts)
+    lone, blank, marked = (rng.random(len(word)) < p for p in (0.3, 0.2, 0.4))
+    every, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            spans = name_spans(table, indptr, word, lone)
+            every.append((*spans, *key_spans(keys, indptr, word, blank, marked, spans[0])))
+    finally:
+        torch.set_num_threads(before)
+    assert all((one == two).all() for one, two in zip(*every, strict=True))
+    for b in range(0, 600, 97):
+        at = slice(indptr[b], indptr[b + 1])
+        own = np.array([0, indptr[b + 1] - indptr[b]])
+        end, name = name_spans(table, own, word[at], lone[at])
+        assert name.tolist() == every[0][1][at].tolist()
+        assert (end[name >= 0] + indptr[b]).tolist() == every[0][0][at][name >= 0].tolist()
+
+
+@pytest.mark.parametrize(("names", "words"), [
+    ((np.array([0, 1], np.int32), np.zeros(1, np.int32)), "names indptr"),
+    ((np.zeros((1, 1), np.int64), np.zeros(0, np.int32)), "names indptr"),
+    ((np.array([0, 1]), np.zeros(1)), "names words"), ((np.array([0, 1]), np.zeros(2, np.int32)), "names words"),
+])  # fmt: skip
+def test_wrong_names_are_told(names, words):
+    with pytest.raises(ValueError, match=words):
+        sorted_names(*names)
 
 
 def test_wrong_arguments_are_named():

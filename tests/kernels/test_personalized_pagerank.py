@@ -102,7 +102,7 @@ def all_forms(topology: Topology, *arguments: Any, device: str = "cpu", **option
         plain = reference.inside(topology, o["direction"], o["weight"], o["inside"], *arguments, *end)
     else:
         plain = reference.personalized_pagerank(
-            topology, reference.walk(topology, o["direction"], o["weight"]), *arguments, *end
+            topology, reference.walk(topology, o["direction"], o["weight"]), *arguments, *end, o.get("first")
         )
     return [PageRanks(*(x if x is None else x.cpu() for x in got)), plain]
 
@@ -268,6 +268,18 @@ def test_a_walk_can_be_kept(device: str) -> None:
         assert_same(personalized_pagerank(*arguments, walk=walk), fresh)
 
 
+def test_the_first_rows_alone_are_those_of_all() -> None:
+    made = mixed(12, 9)
+    arguments = (made["topology"], made["indptr"], made["seed"], made["mass"])
+    for weight in (None, made["weight"]):
+        every = all_forms(*arguments, weight=weight, top_k=None)
+        for first in (0, 1, 700, 1500):
+            for some, whole in zip(all_forms(*arguments, weight=weight, top_k=None, first=first), every, strict=True):
+                assert some.score.shape == (12, first)
+                assert torch.equal(some.score, whole.score[:, :first])
+                assert torch.equal(some.residual, whole.residual)
+
+
 def test_devices_agree(device: str) -> None:
     made = mixed(9, 8)
     for got in all_forms(
@@ -302,6 +314,10 @@ def test_nothing_to_do() -> None:
         ({"tolerance": 0.0}, "tolerance"),
         ({"max_iterations": 0}, "max_iterations"),
         ({"top_k": 0}, "top_k"),
+        ({"top_k": 2, "first": 2}, "first: expected None beside top_k"),
+        ({"top_k": None, "first": 2, "inside": members_of([[1], [2]])}, "first: expected None beside inside"),
+        ({"top_k": None, "first": 21}, "first: expected at most 20"),
+        ({"top_k": None, "first": -1}, "first"),
         ({"direction": "up"}, "direction"),
         ({"weight": torch.ones(2, dtype=torch.float64)}, "weight"),
         ({"weight": -torch.ones(60, dtype=torch.float64)}, "weight"),

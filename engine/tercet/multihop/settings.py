@@ -1,5 +1,6 @@
 """Settings of the multi-hop passage search, and the named modes that are made of them."""
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -9,7 +10,8 @@ from typing import Any
 from tercet.errors import InvalidArgument
 
 FIRST = ("dense", "lexical", "walk", "walk_near", "mention", "path", "chain")  # signals of a passage by itself
-SECOND = (*FIRST, "residual", "named", "named_by", "shared")  # and beside the passages found first
+LOOK_BACK = ("residual", "named", "named_by", "shared")  # and beside the passages found first
+SECOND = (*FIRST, *LOOK_BACK)
 
 # Fitted by `python -m bench.quality fit`, see docs/quality.md.
 FITTED_FIRST: Mapping[str, float] = {
@@ -31,7 +33,7 @@ class MultihopSettings:
 
     first: Mapping[str, float] = field(default_factory=lambda: dict(FITTED_FIRST))  # weights of the first look
     second: Mapping[str, float] = field(default_factory=lambda: dict(FITTED_SECOND))  # of the second; empty: none
-    candidates: int = 50  # passages that each signal proposes
+    candidates: int = 50  # passages that each signal proposes, or k if that is more
     found: int = 5  # best passages of the first look that the second one starts from
     residual: float = 0.5  # how much of a found passage's vector is taken off the query's
     damping: float = 0.5  # of the walks
@@ -47,24 +49,21 @@ class MultihopSettings:
 
     def __post_init__(self) -> None:
         for name, known in (("first", FIRST), ("second", SECOND)):
-            weights = getattr(self, name)
-            unknown = [s for s in weights if s not in known]
-            if unknown:
-                raise InvalidArgument(f"settings {name}: no signal {unknown[0]!r}; there are {', '.join(known)}")
+            _check_weights(name, getattr(self, name), known)
         if not self.first:
             raise InvalidArgument("settings first: expected a weight for at least one signal")
         for name in ("candidates", "found", "near_passages", "width", "branches", "most_facts"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InvalidArgument(f"settings {name}: expected an integer of at least 1, got {value!r}")
-        for name, low, high in (("damping", 0.0, 1.0), ("tolerance", 0.0, 1.0), ("floor", 0.0, 1.0)):
-            if not low < getattr(self, name) < high:
-                raise InvalidArgument(
-                    f"settings {name}: expected a number between 0 and 1, got {getattr(self, name)!r}"
-                )
+        for name in ("damping", "tolerance", "floor"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 < value < 1:
+                raise InvalidArgument(f"settings {name}: expected a number between 0 and 1, got {value!r}")
         for name in ("residual", "title_weight", "capital", "near"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise InvalidArgument(f"settings {name}: expected a number of at least 0, got {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if not _is_number(value) or value < 0:
+                raise InvalidArgument(f"settings {name}: expected a number of at least 0, got {value!r}")
 
     @staticmethod
     def read(path: str | Path) -> "MultihopSettings":
@@ -83,12 +82,33 @@ class MultihopSettings:
 
     @staticmethod
     def of(given: Mapping[str, Any], place: str = "settings") -> "MultihopSettings":
-        """The settings of a mapping."""
+        """The settings of a mapping; what it doesn't name is as by default.
+
+        Raises:
+            InvalidArgument: not a mapping, or an unknown or wrong setting.
+        """
+        if not isinstance(given, Mapping):
+            raise InvalidArgument(f"{place}: expected settings by name, got {given!r}")
         known = {f.name for f in fields(MultihopSettings)}
         unknown = [name for name in given if name not in known]
         if unknown:
             raise InvalidArgument(f"{place}: no setting {unknown[0]!r}; there are {', '.join(sorted(known))}")
         return MultihopSettings(**given)
+
+
+def _check_weights(name: str, weights: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(weights, Mapping):
+        raise InvalidArgument(f"settings {name}: expected weights of signals, got {weights!r}")
+    for signal, weight in weights.items():
+        if signal not in known:
+            raise InvalidArgument(f"settings {name}: no signal {signal!r}; there are {', '.join(known)}")
+        if not _is_number(weight):
+            raise InvalidArgument(f"settings {name}: expected a number as the weight of {signal!r}, got {weight!r}")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # Each mode is a set of weights; all but the last are its parts, for comparison.
@@ -104,12 +124,10 @@ MODES: Mapping[str, MultihopSettings] = {
 
 def settings_of(mode: str, settings: MultihopSettings | Mapping[str, Any] | str | Path | None) -> MultihopSettings:
     """The settings that a call means: its own, a file's, or those of the mode."""
-    if isinstance(settings, MultihopSettings):
-        return settings
-    if isinstance(settings, Mapping):
-        return MultihopSettings.of(settings)
-    if settings is not None:
-        return MultihopSettings.read(settings)
     if mode not in MODES:
         raise InvalidArgument(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}")
-    return MODES[mode]
+    if settings is None:
+        return MODES[mode]
+    if isinstance(settings, MultihopSettings):
+        return settings
+    return MultihopSettings.read(settings) if isinstance(settings, (str, Path)) else MultihopSettings.of(settings)

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tercet.candidates import Bound
 from tercet.clock import Clock
-from tercet.errors import InvalidArgument
 from tercet.filters import Filters
 from tercet.multihop.passage_graph import PassageGraph, passage_graph
 from tercet.multihop.ranking import rank_passages
@@ -43,15 +41,23 @@ class Passages(Searches):
         Signals of a passage are added up: its similarity, its words (BM25), a walk from the names in the question
         (personalized PageRank over passages, names and facts), a walk from the nearest passages, facts about those
         names that lead to it, and, in a second look, how it goes on from the passages found first: what they leave
-        open of the question, and the names that connect the two. Each hit has its signals as `parts`.
+        open of the question, and the names that connect the two. Each hit has its signals as `parts`; its score is
+        their sum, each times its weight in the settings, those of the second look where there is one.
+
+        A filter limits what is found and what the second look starts from, not what is walked over: walks, facts, and
+        how rare a word or a name is, are those of the whole graph. A scope (`Engine.scope`) limits all of it.
+
+        See `Verbs` for the other arguments. Vectors of passages are those of the node collection that has most of
+        them. `available` is how many passages a query has considered.
 
         Args:
             mode: "multihop", or a part of it for comparison: "dense", "lexical", "walk", "paths", "first".
-            settings: instead of the mode's: settings, a mapping of some, or a TOML file with a table `[multihop]`.
+            settings: instead of the mode's: settings, a mapping of some, or a TOML file with a table `[multihop]`;
+                those that aren't given are as by default.
             passage_type: types of the nodes that are passages; None: DocumentChunk, TextUnit, Chunk, Passage.
 
         Raises:
-            InvalidArgument: the call itself is wrong, no node is a passage, or passages have no vectors.
+            InvalidArgument: the call itself is wrong, no node is a passage, or passages have no vectors of unit norm.
         """
         clock = Clock(self.device)
         chosen = settings_of(mode, settings)
@@ -60,7 +66,7 @@ class Passages(Searches):
         counts = read_counts("k", k, len(batch)).numpy()
         filters = self._filters(len(batch), filter_labels, filter_props, filter)
         graph = self._passage_graph(passage_type, chosen.title_weight)
-        ranked = rank_passages(graph, self._passage_vectors(graph), batch, counts, filters, chosen, self.device, clock)
+        ranked = rank_passages(graph, batch, counts, filters, chosen, self.device, clock)
         state = np.where(np.diff(ranked.indptr) > 0, int(Status.ok), int(Status.no_hits)).astype(np.int8)
         state[_shut(graph, filters)] = int(Status.filtered_out)
         state[list(batch.errors)] = int(Status.failed)
@@ -70,24 +76,12 @@ class Passages(Searches):
         )  # fmt: skip
 
     def _passage_graph(self, types: str | Sequence[str] | None, title_weight: float) -> PassageGraph:
-        key = (types if types is None or isinstance(types, str) else tuple(types), title_weight, self.version)
+        """Kept with the graph until another one is asked for; of another engine's collections it is another one."""
+        bound = tuple(self.bound)
+        key = (types if types is None or isinstance(types, str) else tuple(types), title_weight, self.device, *bound)
         return self.graph.latest(
-            "_passage_graph", key,
-            lambda: passage_graph(self.graph, self.bound, self.device, types, title_weight),
-        )  # fmt: skip
-
-    def _passage_vectors(self, graph: PassageGraph) -> Bound:
-        """The node collection that has vectors of most passages."""
-        inside = np.zeros(self.graph.num_nodes + 1, bool)
-        inside[graph.passage] = True
-        counts = {
-            i: int(inside[np.minimum(b.owner.cpu().numpy(), self.graph.num_nodes)].sum())
-            for i, b in enumerate(self.bound) if b.collection.kind == "node"
-        }  # fmt: skip
-        if not counts or not max(counts.values()):
-            names = ", ".join(b.collection.name for b in self.bound) or "none"
-            raise InvalidArgument(f"passage_search: no collection has vectors of passages; there are {names}")
-        return self.bound[max(counts, key=lambda i: counts[i])]
+            "_passage_graph", key, lambda: passage_graph(self.graph, bound, self.device, types, title_weight)
+        )
 
 
 def _shut(graph: PassageGraph, filters: Filters) -> np.ndarray:

@@ -21,7 +21,7 @@ from tercet.filters import Filters
 from tercet.graph import Graph
 from tercet.retrieve.counts import Counts, counted, merged, weighed
 from tercet.retrieve.limits import limits
-from tercet.retrieve.tokenizer import Tokens, tokenize
+from tercet.retrieve.tokenizer import Tokens, bytes_of, tokenize
 from tercet_kernels.lexical_topk import lexical_topk, text_rows
 from tercet_kernels.lexical_topk.postings import Postings
 
@@ -146,7 +146,7 @@ class LexicalIndex:
 
     def _known(self, tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
         """Offsets and vocabulary rows of the queries' tokens that the index has."""
-        row = text_rows(*_bytes_of(self.vocabulary), *_bytes_of(tokens.words))[tokens.word]
+        row = text_rows(*bytes_of(self.vocabulary), *bytes_of(tokens.words))[tokens.word]
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(row >= 0)])
         return before[tokens.indptr], row[row >= 0]
 
@@ -243,14 +243,3 @@ def _postings(indptr: np.ndarray, document: np.ndarray, weight: np.ndarray, docu
         torch.from_numpy(np.ascontiguousarray(weight, np.float32)),
         documents,
     )
-
-
-def _bytes_of(texts: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets (T + 1,) int64 and the bytes that they point into."""
-    _, offsets, data = texts.buffers()
-    first, last = texts.offset, texts.offset + len(texts) + 1
-    bounds = np.frombuffer(offsets, np.int64)[first:last] if len(texts) else np.zeros(1, np.int64)
-    held = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    for array in (bounds, held):
-        array.setflags(write=False)  # Numba compiles once more for arrays that could be written
-    return bounds, held

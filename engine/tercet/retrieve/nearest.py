@@ -155,7 +155,7 @@ def _complete(hits: Hits, listings: list, bound: list[Bound], k: torch.Tensor) -
     kth = torch.where(known, kth, torch.inf)
     good = torch.ones_like(known)
     for found, b in zip(listings, bound, strict=True):
-        if found.distance.shape[1] < b.collection.size:
+        if 0 < found.distance.shape[1] < b.collection.size:  # 0: nothing is asked for
             farthest = found.distance[:, -1]
             good &= ~torch.isfinite(farthest) | (farthest > kth)
     return bool(good.all())

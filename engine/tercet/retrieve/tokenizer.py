@@ -70,6 +70,17 @@ def tokenize(texts: pa.Array | pa.ChunkedArray | list[str], stopwords: Iterable[
     return _without(tokens, tokenize(stop).words) if stop else tokens
 
 
+def bytes_of(texts: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets (T + 1,) int64 and the bytes that they point into."""
+    _, offsets, data = texts.buffers()
+    first, last = texts.offset, texts.offset + len(texts) + 1
+    bounds = np.frombuffer(offsets, np.int64)[first:last] if len(texts) else np.zeros(1, np.int64)
+    held = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
+    for array in (bounds, held):
+        array.setflags(write=False)  # Numba compiles once more for arrays that could be written
+    return bounds, held
+
+
 def _strings(texts: pa.Array | pa.ChunkedArray | list[str]) -> list[str]:
     if isinstance(texts, (str, bytes)):
         raise InvalidArgument(f"texts: expected a list of strings, got one {type(texts).__name__}")

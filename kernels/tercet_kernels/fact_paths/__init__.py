@@ -89,20 +89,7 @@ def fact_paths(
     Raises:
         ValueError: a shape or dtype differs from the above.
     """
-    size = len(facts.indptr) - 1
-    for what, given, dtype in (
-        ("queries", queries, np.float32), ("names", facts.names, np.float32),
-        ("relations", facts.relations, np.float32), ("indptr", indptr, np.int64), ("seed", seed, np.int32),
-        ("weight", weight, np.float64), ("scale", facts.scale, np.float64),
-    ):  # fmt: skip
-        if given.dtype != dtype:
-            raise ValueError(f"{what}: expected {np.dtype(dtype)}, got {given.dtype}")
-    if queries.ndim != 2 or queries.shape[1] != facts.names.shape[1]:
-        raise ValueError(f"queries: expected (B, {facts.names.shape[1]}), got {queries.shape}")
-    if seed.shape != weight.shape or seed.shape != (int(indptr[-1]),):
-        raise ValueError(f"weight: expected ({int(indptr[-1])},) beside seed {seed.shape}, got {weight.shape}")
-    if len(seed) and not 0 <= seed.min() <= seed.max() < size:
-        raise ValueError(f"seed: expected entities below {size}, got {seed.max()}")
+    _check(facts, queries, indptr, seed, weight)
     for what, number in (("hops", hops), ("width", width), ("branches", branches), ("most_facts", most_facts),
                          ("most_seeds", most_seeds)):  # fmt: skip
         if number < 1:
@@ -116,3 +103,22 @@ def fact_paths(
         out.score, threads(len(queries), 2e6 * len(queries)),
     )  # fmt: skip
     return out
+
+
+def _check(facts: Facts, queries: np.ndarray, indptr: np.ndarray, seed: np.ndarray, weight: np.ndarray) -> None:
+    for what, given, dtype in (
+        ("queries", queries, np.float32), ("names", facts.names, np.float32),
+        ("relations", facts.relations, np.float32), ("indptr", indptr, np.int64), ("seed", seed, np.int32),
+        ("weight", weight, np.float64), ("scale", facts.scale, np.float64),
+    ):  # fmt: skip
+        if given.dtype != dtype:
+            raise ValueError(f"{what}: expected {np.dtype(dtype)}, got {given.dtype}")
+    if queries.ndim != 2 or queries.shape[1] != facts.names.shape[1]:
+        raise ValueError(f"queries: expected (B, {facts.names.shape[1]}), got {queries.shape}")
+    if indptr.shape != (len(queries) + 1,):
+        raise ValueError(f"indptr: expected ({len(queries) + 1},), got {indptr.shape}")
+    if seed.shape != weight.shape or seed.shape != (int(indptr[-1]),):
+        raise ValueError(f"weight: expected ({int(indptr[-1])},) beside seed {seed.shape}, got {weight.shape}")
+    size = len(facts.indptr) - 1
+    if len(seed) and not 0 <= seed.min() <= seed.max() < size:
+        raise ValueError(f"seed: expected entities from 0 to {size - 1}, got {seed.min()} to {seed.max()}")

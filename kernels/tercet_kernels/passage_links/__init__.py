@@ -5,9 +5,7 @@ import numpy as np
 from tercet_kernels._threads import threads
 from tercet_kernels.passage_links import cpu
 
-__all__ = ["Links", "passage_links"]
-
-Links = tuple[np.ndarray, np.ndarray, np.ndarray]
+__all__ = ["passage_links"]
 
 
 def passage_links(
@@ -16,7 +14,7 @@ def passage_links(
     weight: np.ndarray,
     first: np.ndarray,
     second: np.ndarray,
-) -> Links:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """How each second passage hangs together with the first.
 
     Args:
@@ -43,6 +41,10 @@ def passage_links(
         raise ValueError(f"weight: expected float64, got {weight.dtype}")
     if first.dtype != np.int64 or second.dtype != np.int64 or first.shape != second.shape:
         raise ValueError(f"second: expected {first.shape} int64, got {second.shape} {second.dtype}")
+    size = len(held[0]) - 1
+    for what, passage in (("first", first), ("second", second)):
+        if len(passage) and not 0 <= passage.min() <= passage.max() < size:
+            raise ValueError(f"{what}: expected passages from 0 to {size - 1}, got {passage.min()} to {passage.max()}")
     named, back = np.zeros(len(first), np.bool_), np.zeros(len(first), np.bool_)
     shared = np.zeros(len(first), np.float64)
     cpu.passage_links(

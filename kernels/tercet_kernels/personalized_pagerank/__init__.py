@@ -53,6 +53,7 @@ def personalized_pagerank(
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     top_k: int | None = 20,
+    first: int | None = None,
     inside: tuple[torch.Tensor, torch.Tensor] | None = None,
     walk: Walk | None = None,
 ) -> PageRanks:
@@ -78,6 +79,7 @@ def personalized_pagerank(
         tolerance: L1 change of the last step.
         max_iterations: steps of a query, at least 1; a query that needs more has `converged` False.
         top_k: nodes of each query in the result; None: the scores of all, (B, N).
+        first: without `top_k` and `inside`, the scores of the rows below it alone, (B, first); None: of all.
         inside: (indptr (B + 1,) int64, node (M,) int32): the nodes that each query walks among, ascending; edges from
             or to others don't exist for it, and mass on others is left out.
         walk: what `walk_of` made of the same topology, direction and weight; not for `inside`.
@@ -95,6 +97,7 @@ def personalized_pagerank(
     check("mass", mass, seed.shape, torch.float64, device)
     damping = _damping(damping, queries, device)
     _check_numbers(tolerance, max_iterations, top_k)
+    shown = _shown(first, topology.num_nodes, top_k, inside is not None)
     if inside is not None:
         if walk is not None:
             raise ValueError("walk: expected None beside inside")
@@ -104,9 +107,9 @@ def personalized_pagerank(
         steps = walk_of(topology, direction, weight) if walk is None else walk
         if device.type != "cpu":
             return reference.personalized_pagerank(
-                topology, steps, indptr, seed, mass, damping, tolerance, max_iterations, top_k
+                topology, steps, indptr, seed, mass, damping, tolerance, max_iterations, top_k, shown
             )
-        return _on_cpu(steps, indptr, seed, mass, damping, tolerance, max_iterations, top_k)
+        return _on_cpu(steps, indptr, seed, mass, damping, tolerance, max_iterations, top_k, shown)
     _check_steps(topology, direction, weight)
     if device.type != "cpu":
         return reference.inside(
@@ -119,10 +122,10 @@ def personalized_pagerank(
 
 def _on_cpu(
     walk: Walk, indptr: torch.Tensor, seed: torch.Tensor, mass: torch.Tensor, damping: torch.Tensor, tolerance: float,
-    max_iterations: int, top_k: int | None,
+    max_iterations: int, top_k: int | None, shown: int,
 ) -> PageRanks:  # fmt: skip
     size, queries = walk.scale.shape[0], damping.shape[0]
-    out = reference.failed_ranks(queries, size, top_k, torch.device("cpu"))
+    out = reference.failed_ranks(queries, shown, top_k, torch.device("cpu"))
     work = 20.0 * walk.near.shape[0] * queries  # some iterations
     parts = threads(max(1, -(-size // cpu.BLOCK), queries), work)
     width = WIDTH if queries > 1 and 16 * size * WIDTH <= TILE_BYTES else 1
@@ -183,6 +186,17 @@ def _lists(topology: Topology) -> tuple[np.ndarray, ...]:
 
 def _weights(weight: torch.Tensor | None) -> tuple[np.ndarray, bool]:
     return (np.zeros(0), False) if weight is None else (weight.numpy(), True)
+
+
+def _shown(first: int | None, size: int, top_k: int | None, inside: bool) -> int:
+    """How many rows' scores the result has."""
+    if first is None:
+        return size
+    if top_k is not None or inside:
+        raise ValueError(f"first: expected None beside {'inside' if inside else 'top_k'}, got {first!r}")
+    if not 0 <= first <= size:
+        raise ValueError(f"first: expected at most {size} rows, got {first!r}")
+    return first
 
 
 def _check_steps(topology: Topology, direction: str, weight: torch.Tensor | None) -> None:

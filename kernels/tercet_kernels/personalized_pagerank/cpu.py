@@ -126,9 +126,9 @@ def enter(walk, tile, t, q, seeds):
 
 @njit(nogil=True, cache=True)
 def leave(scale, column, node, score, k):
-    """Write a finished column: all scores (k < 0), or the best k of those above 0."""
+    """Write a finished column: the scores that there is a place for (k < 0), or the best k of those above 0."""
     if k < 0:
-        for v in range(column.size):
+        for v in range(score.size):
             score[v] = column[v] * scale[v]
         return
     key, row, unused = np.empty(k, np.float64), np.empty(k, np.int32), np.empty((k, 3), np.int32)

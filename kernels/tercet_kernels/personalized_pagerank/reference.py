@@ -33,13 +33,18 @@ def walk(topology: Topology, direction: Direction, weight: torch.Tensor | None) 
 
 def personalized_pagerank(
     topology: Topology, steps: Walk, indptr: torch.Tensor, seed: torch.Tensor, mass: torch.Tensor,
-    damping: torch.Tensor, tolerance: float, max_iterations: int, top_k: int | None,
+    damping: torch.Tensor, tolerance: float, max_iterations: int, top_k: int | None, shown: int | None = None,
 ) -> PageRanks:  # fmt: skip
-    """See the public function; the queries are taken in tiles of TILE_BYTES."""
+    """See the public function; the queries are taken in tiles of TILE_BYTES.
+
+    Args:
+        shown: rows whose scores are given without `top_k`; None: all.
+    """
     size, queries = topology.num_nodes, indptr.shape[0] - 1
     query, node, part, good = read_seeds(indptr, seed, mass, damping, size)
     width = max(1, TILE_BYTES // (8 * max(steps.near.shape[0], size, 1)))
-    out = failed_ranks(queries, size, top_k, seed.device)
+    shown = size if shown is None else shown
+    out = failed_ranks(queries, shown, top_k, seed.device)
     for low in range(0, queries, width):
         columns = min(width, queries - low)
         mine = (query >= low) & (query < low + columns)
@@ -47,7 +52,8 @@ def personalized_pagerank(
         start.index_put_((node[mine], query[mine] - low), part[mine], accumulate=True)
         problem = Problem(lambda x: _pull(steps, x), _fold, lambda q: q, start, steps.dangling[:, None])
         x, *counts = iterate(problem, damping[low : low + columns], tolerance, max_iterations)
-        tile = marked(PageRanks(*_best(x.T, top_k), *counts), good[low : low + columns])
+        score = x.T if top_k is not None else x.T[:, :shown]
+        tile = marked(PageRanks(*_best(score, top_k), *counts), good[low : low + columns])
         for whole, some in zip(out, tile, strict=True):
             if whole is not None and some is not None:
                 whole[low : low + columns] = some
