@@ -1,4 +1,4 @@
-"""`python -m bench run | report | compare | check | list`; without a command it is `run`.
+"""`python -m bench run | report | compare | check | serve | soak | list`; without a command it is `run`.
 
 Exit status 0: good; 1: refused, slower than before or over a limit; 2: wrong use.
 """
@@ -7,10 +7,11 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from tercet.errors import TercetError
 
-COMMANDS = ("run", "report", "compare", "check", "list")
+COMMANDS = ("run", "report", "compare", "check", "serve", "soak", "list")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,10 +58,64 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("configs", nargs="*")
     check.add_argument("--set", action="append", default=[], metavar="TABLE.SETTING=VALUE")
     check.set_defaults(call=_check)
+    _serving(commands)
     commands.add_parser("list", help="suites, configurations and the tests that gate each suite").set_defaults(
         call=_list
     )
     return parser
+
+
+def _serving(commands: Any) -> None:
+    """`serve` and `soak`."""
+    serve = commands.add_parser("serve", help="latency and rate of a served engine under load")
+    serve.add_argument("--store", type=Path, help="a store instead of a synthetic workload; needs --queries")
+    serve.add_argument("--queries", type=Path, help="JSON lines with a 'query', 'question' or 'text' each")
+    serve.add_argument("--encoder", help="instead of the store's")
+    serve.add_argument("--texts", action="store_true", help="send texts instead of vectors")
+    serve.add_argument("--workload", default="uniform:100k:500k", help="KIND:NODES:EDGES")
+    serve.add_argument("--dimension", type=int, default=384)
+    serve.add_argument("--rates", type=float, nargs="*", default=[], help="queries a second")
+    serve.add_argument("--no-find", action="store_true", help="don't look for the largest rate under the bound")
+    serve.add_argument("--seconds", type=float, default=5.0, help="of each rate")
+    serve.add_argument("--bound-ms", type=float, default=50.0, help="that the p99 must keep")
+    serve.add_argument("--max-batch", type=int, default=256)
+    serve.add_argument("--max-wait-ms", type=float, default=2.0)
+    serve.add_argument("--top-k", type=int, default=5)
+    serve.add_argument("--wide", type=int, default=100, help="wide_search_top_k; 0 is every row")
+    serve.add_argument("--render", action="store_true", help="let the worker make the answers' texts")
+    serve.add_argument("--threads", type=int, default=0, help="0: as torch has it")
+    serve.add_argument("--device", default="cpu")
+    serve.add_argument("--seed", type=int, default=0)
+    serve.add_argument("--json", action="store_true", help="print the summary as JSON at the end")
+    serve.add_argument("--out", type=Path, help="folder of the results; default: runs/serve-<date>")
+    serve.set_defaults(call=_serve)
+    soak = commands.add_parser("soak", help="a served engine under mixed load with updates, every answer checked")
+    soak.add_argument("--minutes", type=float, default=5.0)
+    soak.add_argument("--nodes", type=int, default=3000)
+    soak.add_argument("--rate", type=float, default=200.0, help="requests a second")
+    soak.add_argument("--seed", type=int, default=0)
+    soak.set_defaults(call=_soak)
+
+
+def _serve(asked: argparse.Namespace) -> int:
+    from bench.serve import Load, run
+
+    load = Load(
+        rates=tuple(asked.rates), seconds=asked.seconds, bound_ms=asked.bound_ms, max_batch=asked.max_batch,
+        max_wait_ms=asked.max_wait_ms, top_k=asked.top_k, wide=asked.wide, texts=asked.texts, render=asked.render,
+        find=not asked.no_find, seed=asked.seed,
+    )  # fmt: skip
+    out = asked.out or Path("runs") / f"serve-{time.strftime('%Y%m%d-%H%M%S')}"
+    return run(load, out, store=asked.store, spec=asked.workload, dimension=asked.dimension, device=asked.device,
+               threads=asked.threads, queries=asked.queries, encoder=asked.encoder, as_json=asked.json)  # fmt: skip
+
+
+def _soak(asked: argparse.Namespace) -> int:
+    from bench.soak import show, soak
+
+    found = soak(seconds=60 * asked.minutes, num_nodes=asked.nodes, rate=asked.rate, seed=asked.seed)
+    print(show(found))
+    return 0 if found.good else 1
 
 
 def _run(asked: argparse.Namespace) -> int:

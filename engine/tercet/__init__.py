@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from tercet.retrieve.hits import Hits, SearchResults
     from tercet.retrieve.lexical import LexicalIndex
     from tercet.retrieve.subgraph import Subgraph, Subgraphs
+    from tercet.serve import AsyncEngine
     from tercet.store import open
     from tercet.threads import set_threads
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AsyncEngine": "serve",
     "Collection": "collection",
     "Engine": "engine",
     "FtsIndex": "retrieve.fts",
@@ -49,6 +51,7 @@ _HOMES = {
     "set_threads": "threads",
 }
 __all__ = [
+    "AsyncEngine",
     "Collection",
     "Engine",
     "FtsIndex",

@@ -26,6 +26,7 @@ from tercet.recall import Group, Recall
 from tercet.retrieve.verbs import Verbs
 from tercet.rules import rules_of
 from tercet.scope import Kept, Scopes
+from tercet.serve.submits import Submits
 from tercet.state import State, pinned
 from tercet.updates import Updates
 
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from tercet.info import Info
 
 
-class Engine(Verbs, Passages, Analyses, Updates, Scopes):
+class Engine(Submits, Verbs, Passages, Analyses, Updates, Scopes):
     """Retrieval over one graph: `recall` ranks triplets; the verbs of `Verbs` answer with nodes and
-    subgraphs, those of `Analyses` rank and group them, those of `Updates` make the next version.
+    subgraphs, those of `Analyses` rank and group them, those of `Updates` make the next version; `submit` has a worker
+    of the engine's own answer calls of any thread in batches.
 
     A call answers from the version that it began with, whatever happens meanwhile; results say which one.
 

@@ -46,6 +46,11 @@ class Result:
         return self.recall.queries.errors.get(self.place)
 
     @property
+    def version(self) -> int:
+        """Of the engine, which the answer is from."""
+        return self.recall.version
+
+    @property
     def status(self) -> str:
         """The name of a `Status`."""
         return Status(int(self.recall._host("status", int(Status.failed))[self.place])).name

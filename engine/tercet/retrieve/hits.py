@@ -98,6 +98,11 @@ class Hits(Sequence[dict[str, Any]]):
         return self.batch.errors.get(self.place)
 
     @property
+    def version(self) -> int:
+        """Of the engine, which the answer is from."""
+        return self.batch.version
+
+    @property
     def missing(self) -> dict[str, str]:
         """Halves of a hybrid search ("vector", "text") that gave nothing, and why."""
         return {} if self.batch.missing is None else dict(self.batch.missing[self.place])

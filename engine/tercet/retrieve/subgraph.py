@@ -165,6 +165,11 @@ class Subgraph:
         return self.batch.errors.get(self.place)
 
     @property
+    def version(self) -> int:
+        """Of the engine, which the answer is from."""
+        return self.batch.version
+
+    @property
     def missing(self) -> dict[str, str]:
         """Halves of a hybrid search ("vector", "text") that gave nothing, and why."""
         return {} if self.batch.missing is None else dict(self.batch.missing[self.place])
