@@ -8,11 +8,17 @@ import typer
 
 app = typer.Typer(no_args_is_help=False, help="Judge what a store retrieves, or rankings that others made.")
 
-Store = Annotated[Path | None, typer.Option("--store", help="Folder of the store.")]
+Store = Annotated[str | None, typer.Option("--store", help="Folder of the store, or its URL.")]
 Queries = Annotated[Path | None, typer.Option("--queries", help="JSON lines (BEIR or our own) or TSV, also .gz.")]
 Judged = Annotated[Path | None, typer.Option("--qrels", help="BEIR TSV, TREC, JSON lines with lists of ids; also .gz.")]
 Config = Annotated[Path | None, typer.Option("--config", help="TOML: options of `tercet.evaluate`, [modes.<name>].")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results; it must not exist yet.")]
+Out = Annotated[Path | None, typer.Option("--out", help="New folder for the results, kept as they come.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a folder that a stopped evaluation left.")]
+Partition = Annotated[int | None, typer.Option("--partition", min=1, help="Queries that are kept at a time.")]
+Latency = Annotated[int | None, typer.Option("--latency", min=0, help="Queries that are also timed one by one.")]
+Cluster = Annotated[str | None, typer.Option("--ray", help="Run on a Ray cluster: its address, auto or local.")]
+Actors = Annotated[int, typer.Option("--actors", min=1, help="Engines on that cluster.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no tables.")]
 Vectors = Annotated[Path | None, typer.Option("--vectors", help=".npy with a vector a query, instead of encoding.")]
 Citations = Annotated[
     Path | None, typer.Option("--citations", help="OpenIE folder: a triplet counts for each passage that holds it.")
@@ -45,11 +51,18 @@ def main(
     k: K = None,
     gold: Gold = None,
     encoder: Encoder = None,
+    resume: Resume = False,
+    partition: Partition = None,
+    latency: Latency = None,
+    ray: Cluster = None,
+    actors: Actors = 2,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run modes and baselines over queries and judge them; `tercet eval run` is the same."""
     if context.invoked_subcommand is None:
-        run(store, queries, qrels, config, out, vectors, citations, prefix, level, k, gold, encoder, as_json)
+        run(store, queries, qrels, config, out, vectors, citations, prefix, level, k, gold, encoder, resume, partition,
+            latency, ray, actors, quiet, as_json)  # fmt: skip
 
 
 @app.command()
@@ -66,6 +79,12 @@ def run(
     k: K = None,
     gold: Gold = None,
     encoder: Encoder = None,
+    resume: Resume = False,
+    partition: Partition = None,
+    latency: Latency = None,
+    ray: Cluster = None,
+    actors: Actors = 2,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Run modes and baselines over queries and judge them.
@@ -76,29 +95,31 @@ def run(
     from tercet.errors import InvalidArgument
     from tercet.evaluate import Qrels as Judgements
     from tercet.evaluate import Queries as Questions
-    from tercet.evaluate import evaluate, write_report
+    from tercet.evaluate import evaluate
+    from tercet.evaluate.bar import evaluation_bar
     from tercet.evaluate.config import read_config
+    from tercet.evaluate.work import check_out
     from tercet.formats import openie
 
     if store is None or queries is None or qrels is None:
         lacking = [o for o, v in (("--store", store), ("--queries", queries), ("--qrels", qrels)) if v is None]
         raise InvalidArgument(f"tercet eval: expected {', '.join(lacking)}")
-    if out is not None and out.exists():
-        raise InvalidArgument(f"{out}: exists already; results are never written over")
+    if out is not None:
+        check_out(out, resume)
     options: dict[str, Any] = {} if config is None else read_config(config)
-    given = {"prefix": prefix, "level": level, "k": k, "gold": gold}
+    given = {"prefix": prefix, "level": level, "k": k, "gold": gold, "partition": partition, "latency": latency}
     options |= {name: value for name, value in given.items() if value is not None}
     asked = Questions.read(queries, vectors=vectors)
     judged = Judgements.read(qrels, gold=options.pop("gold", "gold"))
     if citations is not None:
         options["citations"] = openie.read(citations).citations
     engine = tercet.open(store, encoder=encoder)
-    report = evaluate(engine, asked, judged, **options)
-    if out is not None:
-        write_report(report, out)
+    with evaluation_bar(quiet or as_json) as progress:
+        report = evaluate(engine, asked, judged, out=out, resume=resume, ray=ray, actors=actors, progress=progress,
+                          **options)  # fmt: skip
     if as_json:
         print(json.dumps(report.summary(), ensure_ascii=False))
-    else:
+    elif not quiet:
         typer.echo(str(report))
         if out is not None:
             typer.echo(f"results in {out}")
@@ -151,3 +172,54 @@ def score(
         for value, part in parts.items():
             means = ", ".join(f"{m} {v:.4f}" for m, v in part.means.items())
             typer.echo(f"  {by}={value}: {part.n} queries: {means}")
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="Folder of a run, which the other one is compared with.")],
+    b: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    mode: Annotated[
+        list[str] | None, typer.Option("--mode", help="Mode of A=mode of B, or one name; again for more.")
+    ] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option("--measure", help="Such as nDCG@10, R@5; again for more.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two runs by their folders: what differs in settings, in quality, in the rankings."""
+    from tercet.evaluate import compare_folders
+
+    pairs = None if not mode else [_pair(m) for m in mode]
+    made = compare_folders(a, b, modes=pairs, measures=measure or None)
+    typer.echo(json.dumps(made.summary(), ensure_ascii=False) if as_json else str(made))
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Where the page goes; default: report.html inside.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the summary of a run and write its page, one HTML file that needs nothing else."""
+    from tercet.evaluate import read_summary
+    from tercet.evaluate.folder import MARKDOWN
+    from tercet.evaluate.page import page
+    from tercet.evaluate.parts import write_bytes
+
+    summary = read_summary(folder)
+    file = html if html is not None else folder / "report.html"
+    write_bytes(file, page(folder).encode())
+    typer.echo(json.dumps(summary, ensure_ascii=False) if as_json else (folder / MARKDOWN).read_text(encoding="utf-8"))
+    typer.echo(f"page in {file}", err=True)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """The modes of A and B that are meant: "a=b" or one name. Names of sweeps hold = inside of brackets."""
+    depth = 0
+    for i, sign in enumerate(text):
+        depth += (sign == "[") - (sign == "]")
+        if sign == "=" and depth == 0:
+            return text[:i], text[i + 1 :]
+    return text, text

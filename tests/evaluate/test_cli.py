@@ -80,3 +80,40 @@ def test_wrong_use(files):
     (files / "r.trec").write_text("x Q0 d 1 1 s\n")
     with pytest.raises(InvalidData, match="have no query in common"):
         run("eval", "score", files / "r.trec", files / "qrels.tsv")
+
+
+def test_a_run_is_resumed_reported_and_compared(files):
+    out = files / "out"
+    run("eval", *given(files), "--out", out, "--partition", 2, "--latency", 2, "--quiet")
+    for name in ("manifest.json", "config.toml", "results.parquet", "latency.parquet", "summary.md"):
+        assert (out / name).is_file(), name
+    text = run("eval", "report", out, "--html", files / "page.html")
+    assert text.startswith("# out")
+    assert (files / "page.html").read_text().startswith("<!doctype html>")
+    run("eval", "report", out)
+    assert (out / "report.html").is_file()
+    again = [*given(files)[:-1], out / "config.toml", "--out", files / "again", "--quiet"]
+    assert run("eval", *again) == ""  # the configuration that was written can be run
+    text = run("eval", "compare", out, files / "again")
+    assert "No setting differs." in text
+    made = json.loads(run("eval", "compare", out, files / "again", "--mode", "recall=hybrid_search", "--measure", "R@1",
+                          "--json"))  # fmt: skip
+    assert [r["system"] for r in made["comparison"]["rows"]] == ["hybrid_search / recall"]
+    (out / "summary.json").unlink()
+    with pytest.raises(InvalidData, match="half-written run folder"):
+        run("eval", "report", out)
+
+
+def test_resume_is_asked_for(files):
+    out = files / "out"
+    (out / "parts").mkdir(parents=True)
+    with pytest.raises(InvalidArgument, match=r"half-written run folder.*--resume"):
+        run("eval", *given(files), "--out", out)
+    run("eval", *given(files), "--out", out, "--resume", "--quiet")
+    assert (out / "summary.json").is_file()
+
+
+def test_sweeps_of_a_file(files):
+    (files / "c.toml").write_text('prefix = "p:"\nresamples = 100\n[sweep.recall]\nwide_search_top_k = [1, "none"]\n')
+    made = json.loads(run("eval", *given(files), "--json"))
+    assert list(made["modes"])[:2] == ["recall[wide_search_top_k=1]", "recall[wide_search_top_k=None]"]

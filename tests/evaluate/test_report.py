@@ -236,7 +236,8 @@ def test_folder(tmp_path):
     got = evaluated({"recall": {}, "wrong": {"verb": "recall", "projection": "nope"}})
     out = write_report(got, tmp_path / "runs" / "first")
     assert sorted(p.name for p in out.iterdir()) == [
-        "per_query.parquet", "run.bm25.trec", "run.dense.trec", "run.trec", "summary.json"
+        "config.toml", "env.txt", "log.txt", "manifest.json", "per_query.parquet", "query_vectors.npy",
+        "results.parquet", "run.bm25.trec", "run.dense.trec", "run.trec", "summary.json", "summary.md",
     ]  # fmt: skip
     summary = read_summary(out)
     assert summary["modes"]["recall"]["evaluation"]["means"] == got.evaluations["recall"].means

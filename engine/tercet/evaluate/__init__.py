@@ -2,7 +2,8 @@
 
 `Queries`, `Qrels` and `Run` hold what was asked, what is relevant and what came back; `score_run` makes an `Evaluation`
 of a run, `compare` a `Comparison` of evaluations, `agreement` an `Agreement` of two runs. `evaluate` does it all for an
-engine and returns a `Report`, which `write_report` puts into a folder.
+engine and returns a `Report`; with `out` it keeps what it finds in a folder partition by partition, and `resume` goes
+on after a stop. `grid` makes the modes of a sweep, `compare_folders` compares two finished runs.
 """
 
 import sys
@@ -10,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from tercet.evaluate.agreement import Agreement, agreement
+from tercet.evaluate.comparing import Side, compare_folders
 from tercet.evaluate.files import (
     read_mteb,
     read_run,
@@ -19,7 +21,7 @@ from tercet.evaluate.files import (
     write_mteb,
     write_trec,
 )
-from tercet.evaluate.folder import read_mode, read_summary, write_report
+from tercet.evaluate.folder import read_evaluations, read_manifest, read_mode, read_summary, write_report
 from tercet.evaluate.measures import DEFAULT as DEFAULT_MEASURES
 from tercet.evaluate.metrics import Context, Evaluation, score_run, shared_share
 from tercet.evaluate.passages import Citations, citations_of, rank_cited
@@ -28,6 +30,7 @@ from tercet.evaluate.queries import Queries
 from tercet.evaluate.report import Report, evaluate
 from tercet.evaluate.run import Outcome, Run
 from tercet.evaluate.significance import Comparison, Difference, compare
+from tercet.evaluate.sweep import grid
 
 __all__ = [
     "DEFAULT_MEASURES",
@@ -42,11 +45,16 @@ __all__ = [
     "Queries",
     "Report",
     "Run",
+    "Side",
     "agreement",
     "citations_of",
     "compare",
+    "compare_folders",
     "evaluate",
+    "grid",
     "rank_cited",
+    "read_evaluations",
+    "read_manifest",
     "read_mode",
     "read_mteb",
     "read_run",

@@ -89,6 +89,39 @@ def context_of(found: Any, target: Target, run: Run, place: np.ndarray, first: i
     return Context(count(texts, counter), np.bincount(run.query[inside], minlength=len(run)))
 
 
+def details_of(found: Any, target: Target, run: Run, place: np.ndarray) -> dict[str, np.ndarray]:
+    """What a verb tells of each entry of a run beside its score: (T,) values by name.
+
+    Of a recall the `edge` that gave the entry and its three raw distances; of a search its `parts`, and the rank in
+    each half (0: absent); of a subgraph the `hop`.
+
+    Args:
+        place: (T,) from `run_of`.
+    """
+    if isinstance(found, Recall):
+        indptr, edge, _ = _ranked_edges(found, target)
+        at = indptr[run.query] + place
+        held = found.edges.cpu().numpy() >= 0
+        distance = found.distances.cpu().numpy()[held] if held.size else np.zeros((0, 3), np.float32)
+        names = ("source_distance", "target_distance", "relation_distance")
+        return {"edge": edge[at], **{name: distance[at, i].astype(np.float64) for i, name in enumerate(names)}}
+    if isinstance(found, SearchResults):
+        at = found.indptr[run.query] + place
+        out = {name: np.asarray(values)[at].astype(np.float64) for name, values in found.parts.items()}
+        if found.ranks is not None:
+            out |= {f"{half}_rank": found.ranks[at, i].astype(np.float64) for i, half in enumerate(found.halves)}
+        return out
+    bounds, values = (found.edge_indptr, None) if target.level == "triplet" else (found.indptr, found.hop)
+    return {} if values is None else {"hop": values[bounds[run.query] + place]}
+
+
+def available_of(found: Any) -> np.ndarray:
+    """(B,) int64 how much could have been ranked: edges of a fragment, nodes that the filter admits."""
+    if isinstance(found, Recall):
+        return found._host("available", 0) if found.groups else np.zeros(len(found), np.int64)
+    return np.asarray(found.available, np.int64)
+
+
 def _ranked_edges(found: Recall, target: Target) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets, edge rows of the target's graph and distances of the ranked triplets."""
     edge, score = (x.cpu().numpy() for x in (found.edges, found.scores))

@@ -7,13 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tercet.errors import InvalidArgument, TercetError
-from tercet.evaluate.answers import TOP_K, context_of, run_of
+from tercet.evaluate.answers import TOP_K, available_of, context_of, details_of, run_of
 from tercet.evaluate.baselines import BASELINES, bm25, dense
+from tercet.evaluate.lines import offsets
+from tercet.evaluate.measures import positions
 from tercet.evaluate.metrics import Context
 from tercet.evaluate.queries import Queries
-from tercet.evaluate.run import Run
+from tercet.evaluate.reuse import Kept
+from tercet.evaluate.run import Outcome, Run
 from tercet.evaluate.target import Target
 from tercet.query import QueryBatch, embed
 from tercet.tokens import Counter
@@ -39,6 +43,12 @@ class Mode:
     seconds: float  # of the call, without encoding
     stages: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
+    details: Mapping[str, np.ndarray] = field(default_factory=dict)  # (T,) each, see `details_of`
+    available: np.ndarray | None = None  # (B,) int64, see `available_of`
+    amortised: Mapping[str, np.ndarray] = field(default_factory=dict)  # (B,) seconds of the batch / its queries, and by
+    # stage as `stage.<name>`
+    charged: float = 0.0  # seconds among `seconds` that weren't spent: those of searches that were reused
+    notes: tuple[str, ...] = ()
 
     @property
     def queries_per_second(self) -> float:
@@ -103,8 +113,15 @@ def run_mode(
     triplets: int,
     context_k: int,
     counter: Counter | None,
+    warm: bool = True,
+    kept: Kept | None = None,
 ) -> Mode:
-    """Run one mode; a mode that raises did not run, which isn't the same as finding nothing."""
+    """Run one mode; a mode that raises did not run, which isn't the same as finding nothing.
+
+    Args:
+        warm: run some queries untimed before.
+        kept: what searches of a recall are shared through, for an engine made by `sharing`.
+    """
     verb = "function" if callable(given) else str(given.get("verb", name))
     arguments = {} if callable(given) else {key: v for key, v in given.items() if key != "verb"}
     first = context_k
@@ -117,12 +134,14 @@ def run_mode(
         called["k"] = max(first, k) + 1
     call = given if callable(given) else None
     return _timed(engine, target, asked, name, verb, arguments,
-                  lambda part: _call(engine, part, verb, called, call, k + 1), k, first, counter)  # fmt: skip
+                  lambda part: _call(engine, part, verb, called, call, k + 1), k, first, counter, warm,
+                  kept if verb == "recall" else None)  # fmt: skip
 
 
 def run_baseline(
-    engine: Any, target: Target, asked: Asked, name: str, *, k: int, context_k: int, counter: Counter | None
-) -> Mode:
+    engine: Any, target: Target, asked: Asked, name: str, *, k: int, context_k: int, counter: Counter | None,
+    warm: bool = True,
+) -> Mode:  # fmt: skip
     """Run "dense" or "bm25" over the documents that are judged."""
 
     def call(part: Asked) -> Any:
@@ -130,15 +149,19 @@ def run_baseline(
             return bm25(engine, target, part.queries.texts.to_pylist(), _blank(part), k + 1)
         return dense(engine, target, _encoded(part), k + 1)
 
-    return _timed(engine, target, asked, name, name, {}, call, k, context_k, counter)
+    return _timed(engine, target, asked, name, name, {}, call, k, context_k, counter, warm)
 
 
 def _timed(
     engine: Any, target: Target, asked: Asked, name: str, verb: str, arguments: Mapping[str, Any],
-    call: Callable[[Asked], Any], k: int, first: int, counter: Counter | None,
+    call: Callable[[Asked], Any], k: int, first: int, counter: Counter | None, warm: bool = True,
+    kept: Kept | None = None,
 ) -> Mode:  # fmt: skip
     try:
-        call(_part(asked, WARM))  # what is compiled or built on first use isn't the speed of a search
+        if warm:
+            call(part_of(asked, slice(0, WARM)))  # what is compiled or built on first use isn't the speed of a search
+        if kept is not None:
+            kept.active = True
         begin = time.perf_counter()
         found = call(asked)
         if engine.device.type == "cuda":
@@ -146,15 +169,48 @@ def _timed(
 
             torch.cuda.synchronize(engine.device)
         seconds = time.perf_counter() - begin
+        charged = 0.0 if kept is None else kept.take()
+        seconds += charged
         if isinstance(found, Run):
-            return Mode(name, verb, arguments, replace(found.cut(k), name=name), None, seconds)
+            return Mode(name, verb, arguments, aligned(replace(found.cut(k), name=name), asked.queries.ids, target),
+                        None, seconds)  # fmt: skip
         errors = {} if verb in ("bm25", "text_search", "text_subgraph") else asked.errors
         run, place = run_of(name, found, target, asked.queries.ids, errors, k)
         context = context_of(found, target, run, place, first, counter)
         stages = {stage: s for stage, s in found.timings.items() if stage != "embed"}
-        return Mode(name, verb, arguments, run, context, seconds, stages)
+        if charged:
+            stages["search"] = stages.get("search", 0.0) + charged
+        return Mode(name, verb, arguments, run, context, seconds, stages, None, details_of(found, target, run, place),
+                    available_of(found), charged=charged)  # fmt: skip
     except (TercetError, RuntimeError, ValueError, OSError, MemoryError) as error:
         return Mode(name, verb, arguments, None, None, 0.0, error=f"{type(error).__name__}: {error}")
+    finally:
+        if kept is not None:
+            kept.active = False
+            kept.take()
+
+
+def aligned(run: Run, ids: pa.Array, target: Target) -> Run:
+    """The same ranking for exactly these queries, over the documents of the target and others behind them.
+
+    A query that the run doesn't have is `missing`.
+    """
+    known = positions(run.documents, target.documents)
+    others = run.documents.filter(pa.array(known < 0))
+    known[known < 0] = len(target.documents) + np.arange(len(others))
+    at = positions(ids, run.queries)
+    counts = np.where(at >= 0, np.diff(run.indptr)[at], 0)
+    bounds = offsets(counts)
+    entry = np.arange(bounds[-1]) + np.repeat(run.indptr[:-1][at] - bounds[:-1], counts)
+    code = np.append(known, -1)[run.document[entry]].astype(np.int32)
+    place = {int(old): new for new, old in enumerate(at) if old >= 0}
+    return replace(
+        run, queries=ids, indptr=bounds, document=code, score=run.score[entry],
+        documents=target.documents if not len(others) else pa.concat_arrays([target.documents, others]),
+        state=np.where(at >= 0, run.state[at], int(Outcome.missing)).astype(np.int8),
+        errors={place[i]: e for i, e in run.errors.items() if i in place},
+        cut_ties=None if run.cut_ties is None else (at >= 0) & run.cut_ties[at],
+    )  # fmt: skip
 
 
 def _call(engine: Any, asked: Asked, verb: str, arguments: Mapping[str, Any], callback: Callback | None, k: int) -> Any:
@@ -178,12 +234,12 @@ def _blank(asked: Asked) -> dict[int, str]:
     return {i: "the query is blank" for i, text in enumerate(texts) if not text.strip()}
 
 
-def _part(asked: Asked, n: int) -> Asked:
-    """The first n queries."""
-    n = min(n, len(asked.queries))
+def part_of(asked: Asked, part: slice) -> Asked:
+    """A run of the queries."""
+    low, high, _ = part.indices(len(asked.queries))
+    inside = lambda errors: {i - low: e for i, e in errors.items() if low <= i < high}  # noqa: E731
     batch = asked.batch
     if batch is not None:
-        raw = None if batch.raw is None else batch.raw[:n]
-        batch = QueryBatch(batch.text[:n], batch.embedding[:n], {i: e for i, e in batch.errors.items() if i < n},
-                           batch.single, raw)  # fmt: skip
-    return Asked(asked.queries.take(np.arange(n)), batch, {i: e for i, e in asked.errors.items() if i < n}, 0.0)
+        raw = None if batch.raw is None else batch.raw[low:high]
+        batch = QueryBatch(batch.text[low:high], batch.embedding[low:high], inside(batch.errors), batch.single, raw)
+    return Asked(asked.queries.take(np.arange(low, high)), batch, inside(asked.errors), 0.0)

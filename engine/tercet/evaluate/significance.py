@@ -6,7 +6,7 @@ comparisons.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -65,12 +65,13 @@ class Comparison:
                 "least": self.least}  # fmt: skip
 
     def __str__(self) -> str:
-        head = f"{'measure':<14}{'system':<20}{'against':<14}{'difference':>11}  {'95 % interval':<20}"
+        wide = max([20, *(len(r.system) + 2 for r in self.rows)])
+        head = f"{'measure':<14}{'system':<{wide}}{'against':<14}{'difference':>11}  {'95 % interval':<20}"
         lines = [head + f"{'p Holm':>8}{'win/tie/loss':>16}{'n':>7}"]
         for r in self.rows:
             p = "-" if np.isnan(r.p_holm) else f"{r.p_holm:.4f}"
             lines.append(
-                f"{r.measure:<14}{r.system:<20}{r.baseline:<14}{r.difference:>+11.4f}  "
+                f"{r.measure:<14}{r.system:<{wide}}{r.baseline:<14}{r.difference:>+11.4f}  "
                 f"{f'[{r.low:+.4f}, {r.high:+.4f}]':<20}{p:>8}{f'{r.wins}/{r.ties}/{r.losses}':>16}{r.n:>7} {r.note}"
             )
         return "\n".join(lines + [f"{name}: not compared, {why}" for name, why in self.left_out.items()])
@@ -118,9 +119,13 @@ def compare(
         rows += _differences(group, list(measures), resamples, seed, least)
     order = {(s, b, m): i for i, (s, b, m) in enumerate((s, b, m) for m in measures for s, b in pairs)}
     rows.sort(key=lambda r: order[r.system, r.baseline, r.measure])
+    return Comparison(corrected(rows), left_out, resamples, seed, least)
+
+
+def corrected(rows: Sequence[Difference]) -> tuple[Difference, ...]:
+    """The rows with Holm's correction over all of them."""
     adjusted = holm(np.array([r.p for r in rows]))
-    rows = [Difference(**{**asdict(r), "p_holm": float(p)}) for r, p in zip(rows, adjusted, strict=True)]
-    return Comparison(tuple(rows), left_out, resamples, seed, least)
+    return tuple(replace(r, p_holm=float(p)) for r, p in zip(rows, adjusted, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
