@@ -218,6 +218,21 @@ def test_partitions_of_another_configuration_are_refused(tmp_path):
         job(out, {"recall": {}, "stop": stop}, resume=True)
 
 
+def test_two_at_work_on_one_folder_are_one_too_many(tmp_path):
+    said = []
+
+    def tell(done, total, left, what):
+        if done and not said:
+            with pytest.raises(InvalidArgument, match="another process is at work") as told:
+                job(tmp_path / "r", resume=True)
+            said.append(told)
+
+    kept = job(tmp_path / "r", progress=tell)
+    assert said
+    same(kept, job())
+    assert not list((tmp_path / "r").glob("**/lock"))
+
+
 def test_a_cut_partition_is_run_again(tmp_path):
     out = tmp_path / "r"
     stopped(out, 3)

@@ -4,6 +4,7 @@
     <out>/query_vectors.npy    the queries' vectors, so that they are encoded once whatever happens
     <out>/parts/job.json       the configuration, which partitions of another one don't fit
     <out>/parts/00000.arrow    the first partition, and so on; each is there whole or not at all
+    <out>/parts/lock           held by the process that writes
 
 `summary.json` is written last and ends it; the partitions go then.
 """
@@ -14,7 +15,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ from tercet.evaluate.parts import of_table, read_part, write_bytes
 from tercet.evaluate.queries import Queries
 from tercet.query import QueryBatch
 
-SUMMARY, PARTS, JOB, VECTORS, LOG = "summary.json", "parts", "job.json", "query_vectors.npy", "log.txt"
+SUMMARY, PARTS, JOB, LOCK, VECTORS, LOG = "summary.json", "parts", "job.json", "lock", "query_vectors.npy", "log.txt"
 
 
 def check_out(out: str | Path, resume: bool) -> Path:
@@ -70,6 +71,7 @@ class Work:
 
     out: Path
     digest: str = ""
+    held: IO[bytes] | None = None  # the lock, which goes with the process or with this
 
     def log(self, text: str) -> None:
         """Add a line to the log."""
@@ -95,8 +97,11 @@ class Work:
         """Write down the configuration, or compare it with the one that is there.
 
         Raises:
-            InvalidArgument: the partitions that are there are of another configuration; names what differs.
+            InvalidArgument: the partitions that are there are of another configuration; names what differs; or another
+                process is at work on the folder.
         """
+        (self.out / PARTS).mkdir(parents=True, exist_ok=True)
+        self._lock()
         self.digest = digest(json.dumps(key, sort_keys=True, default=repr))
         file = self.out / PARTS / JOB
         if file.exists():
@@ -112,7 +117,6 @@ class Work:
                 raise InvalidArgument(f"{self.out}: its partitions were made with another configuration; "
                                       f"{', '.join(sorted(other)) or 'something'} differs")  # fmt: skip
             return
-        (self.out / PARTS).mkdir(parents=True, exist_ok=True)
         encoded = None
         if asked.batch is not None:
             made = asked.batch.embedding.numpy()
@@ -124,6 +128,18 @@ class Work:
             }  # fmt: skip
         about = {"digest": self.digest, "partitions": partitions, "key": key, "encoded": encoded}
         write_bytes(file, json.dumps(about, default=repr).encode())
+
+    def _lock(self) -> None:
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system: it is up to the user there
+            return
+        self.held = (self.out / PARTS / LOCK).open("wb")
+        try:
+            fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.held.close()
+            raise InvalidArgument(f"{self.out}: another process is at work on it") from error
 
     def file(self, place: int) -> Path:
         """Where a partition is."""
@@ -153,6 +169,8 @@ class Work:
     def finish(self) -> None:
         """Drop the partitions; the results are written."""
         shutil.rmtree(self.out / PARTS, ignore_errors=True)
+        if self.held is not None:
+            self.held.close()
 
 
 def write_array(path: Path, values: np.ndarray) -> None:
