@@ -43,7 +43,7 @@ cli_build.register(app)
 
 @app.command()
 def recall(
-    store: Annotated[Path, typer.Argument(help="Folder of the store.")],
+    store: Annotated[str, typer.Argument(help="Folder of the store, or its URL.")],
     questions: Annotated[list[str] | None, typer.Argument(help="Questions.")] = None,
     queries: Annotated[Path | None, typer.Option(help="JSON lines with a 'query', 'question' or 'text' each.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write results here: .jsonl or .parquet.")] = None,
@@ -92,7 +92,7 @@ cli_eval.register(app)
 
 @app.command()
 def info(
-    store: Annotated[Path, typer.Argument(help="Folder of the store.")],
+    store: Annotated[str, typer.Argument(help="Folder of the store, or its URL.")],
     memory: Annotated[bool, typer.Option("--memory", help="Also what it takes in memory, with a batch.")] = False,
     device: Annotated[str, typer.Option(help="The device that --memory is about.")] = "cpu",
     batch: Annotated[int, typer.Option(min=1, help="Queries of the batch.")] = 256,
@@ -101,9 +101,10 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """What a store holds, and with --memory what it will take, without loading it."""
+    from tercet import remote
     from tercet.store_files import check_files, read_manifest
 
-    manifest, data = read_manifest(store)
+    manifest, data = read_manifest(remote.folder_of(store))
     check_files(manifest, data, hashes=False)
     about = {k: manifest[k] for k in ("format", "mode", "encoder", "graph", "collections")}
     about["graph"] = {k: about["graph"][k] for k in ("nodes", "edges", "order")}
@@ -119,7 +120,7 @@ def info(
     if as_json:
         print(json.dumps(about))
     else:
-        print_about(about, str(store))
+        print_about(about, store)
         if plan is not None:
             typer.echo(plan)
 

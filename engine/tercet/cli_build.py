@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def build(
     source: Annotated[Path, typer.Argument(help="Folder or file; see --format.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder of the store.")],
+    out: Annotated[str, typer.Option("--out", help="Folder of the store, or its URL.")],
     encoder: Annotated[
         str, typer.Option(help="Model name, local path, 'minilm' for the one a package ships, or 'none'.")
     ] = "minilm",
@@ -60,10 +60,10 @@ def build(
     engine.save(out)
     about = about_engine(engine)
     if as_json:
-        print(json.dumps({"store": str(out), "format": kind, "report": report, **about}))
+        print(json.dumps({"store": out, "format": kind, "report": report, **about}))
     else:
         typer.echo(report)
-        print_about(about, str(out))
+        print_about(about, out)
 
 
 def read_source(

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-Store = Annotated[Path, typer.Option("--store", help="Folder of the store.")]
+Store = Annotated[str, typer.Option("--store", help="Folder of the store, or its URL.")]
 Types = Annotated[list[str] | None, typer.Option(help="Walk only this relation type; may be given again.")]
 NotTypes = Annotated[list[str] | None, typer.Option(help="Never walk this relation type; may be given again.")]
 Way = Annotated[str, typer.Option(help="both, out (source to target) or in.")]

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
-    store: Annotated[Path, typer.Argument(help="Folder of the store.")],
+    store: Annotated[str, typer.Argument(help="Folder of the store, or its URL.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Check a store: files, references, ids, weights, vectors. Exit status 1 when something is wrong."""
@@ -24,7 +24,7 @@ def verify(
     checks = checks_of(store)
     wrong = sum(not c.good for c in checks)
     if as_json:
-        print(json.dumps({"store": str(store), "good": not wrong, "checks": [asdict(c) for c in checks]}))
+        print(json.dumps({"store": store, "good": not wrong, "checks": [asdict(c) for c in checks]}))
     else:
         from rich.console import Console
         from rich.markup import escape
@@ -35,13 +35,13 @@ def verify(
             table.add_row("[green]ok[/]" if c.good else "[red]wrong[/]", escape(c.what), escape(c.found))
         console = Console()
         console.print(table)
-        console.print(f"{escape(str(store))}: {len(checks)} checks, {wrong} wrong")
+        console.print(f"{escape(store)}: {len(checks)} checks, {wrong} wrong")
     if wrong:
         raise typer.Exit(1)
 
 
 def export(
-    store: Annotated[Path, typer.Argument(help="Folder of the store.")],
+    store: Annotated[str, typer.Argument(help="Folder of the store, or its URL.")],
     out: Annotated[Path, typer.Argument(help="Folder, or file for graphml.")],
     format: Annotated[str, typer.Option(help="parquet, graphml or neo4j-csv.")] = "parquet",
 ) -> None:

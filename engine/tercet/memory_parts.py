@@ -12,6 +12,7 @@ import torch
 
 from tercet.collection import Collection
 from tercet.graph import Graph
+from tercet.remote import folder_of
 from tercet.retrieve.lexical import LexicalIndex
 from tercet.store_files import check_files, read_manifest, read_table
 
@@ -66,7 +67,7 @@ def of_store(path: str | Path) -> Sizes:
     Raises:
         StoreError: not a store, or a file is missing or has another length than the manifest says.
     """
-    manifest, root = read_manifest(path)
+    manifest, root = read_manifest(folder_of(path))
     check_files(manifest, root, hashes=False)
     about, parts, rows = manifest["graph"], [], []
     files = _files(manifest, about)

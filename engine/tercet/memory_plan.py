@@ -107,7 +107,8 @@ def estimate_memory(
     """What an engine holds on a device, and what a batch of `recall` takes there.
 
     Args:
-        source: the folder of a store, of which only the manifest and file headers are read; or an engine.
+        source: the folder or URL of a store, of which only the manifest and file headers are read (in the copy of a
+            URL); or an engine.
         device: "cpu", "cuda", …; None: the engine's, or "cpu" for a store.
         batch, wide_search_top_k, top_k, projection: as in `Engine.recall`.
 

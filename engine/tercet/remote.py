@@ -35,6 +35,11 @@ def local(path: str | Path) -> Path:
     return Path(path[len(FILE) :]) if isinstance(path, str) and path.lower().startswith(FILE) else Path(path)
 
 
+def folder_of(path: str | Path) -> Path:
+    """Where a store can be read on this machine: its folder, or a copy brought up to date; see `fetched`."""
+    return fetched(str(path)) if is_url(path) else local(path)
+
+
 def cache_of(url: str) -> Path:
     """Where the copy of a store is kept."""
     home = (

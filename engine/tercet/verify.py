@@ -42,7 +42,7 @@ def verify(path: str | Path) -> list[Check]:
     Raises:
         StoreError: there is no store at all.
     """
-    manifest, root = read_manifest(remote.fetched(str(path)) if remote.is_url(path) else remote.local(path))
+    manifest, root = read_manifest(remote.folder_of(path))
     checks = list(_files(manifest, root))
     graph: Graph | None = None
     try:

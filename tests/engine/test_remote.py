@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import tercet
 from tercet import remote
+from tercet.cli import app
 from tercet.errors import MissingDependency, StoreError
 from tercet.verify import verify
 from tests.engine.test_store import assert_same_answers, manifest_of, small
@@ -179,3 +181,18 @@ def test_paths_are_no_urls() -> None:
     assert [remote.is_url(p) for p in ("a/b", Path("s3://x"), "/a:b//c", "file:///x")] == [False] * 4
     assert [remote.is_url(p) for p in ("s3://x", "memory://x")] == [True] * 2
     assert np.unique([str(remote.cache_of(u)) for u in ("s3://a", "s3://a/", "s3://b")]).size == 2
+
+
+def test_the_command_line_takes_urls() -> None:
+    small().save(URL)
+    runner = CliRunner()
+    for command in (
+        ["info", URL, "--memory"],
+        ["verify", URL],
+        ["export", URL, str(remote.cache_of(URL).parent / "x")],
+    ):
+        ran = runner.invoke(app, command)
+        assert ran.exit_code == 0, ran.output
+    assert tercet.estimate_memory(URL).peak == tercet.estimate_memory(remote.cache_of(URL)).peak
+    ran = runner.invoke(app, ["info", "memory://bucket/none"])
+    assert isinstance(ran.exception, StoreError)
