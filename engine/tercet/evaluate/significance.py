@@ -19,6 +19,7 @@ from tercet.evaluate.metrics import Evaluation
 FEW = 25  # queries below which no test is worth its name
 CELLS = 1 << 22  # drawn at a time
 COMPARED = ("nDCG@10", "R@5", "R@10", "AP")
+MOST = 40  # rows of a table as text, of more only those of the first measure
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,17 @@ class Comparison:
         wide = max([20, *(len(r.system) + 2 for r in self.rows)])
         head = f"{'measure':<14}{'system':<{wide}}{'against':<14}{'difference':>11}  {'95 % interval':<20}"
         lines = [head + f"{'p Holm':>8}{'win/tie/loss':>16}{'n':>7}"]
-        for r in self.rows:
+        first = [r for r in self.rows if r.measure == self.rows[0].measure]
+        shown = self.rows if len(self.rows) <= MOST else tuple(first)
+        for r in shown:
             p = "-" if np.isnan(r.p_holm) else f"{r.p_holm:.4f}"
             lines.append(
                 f"{r.measure:<14}{r.system:<{wide}}{r.baseline:<14}{r.difference:>+11.4f}  "
                 f"{f'[{r.low:+.4f}, {r.high:+.4f}]':<20}{p:>8}{f'{r.wins}/{r.ties}/{r.losses}':>16}{r.n:>7} {r.note}"
+            )
+        if len(shown) < len(self.rows):
+            lines.append(
+                f"{len(self.rows) - len(shown)} more, of other measures: `to_arrow`, summary.md of a run folder"
             )
         return "\n".join(lines + [f"{name}: not compared, {why}" for name, why in self.left_out.items()])
 
