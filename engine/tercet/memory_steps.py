@@ -7,7 +7,7 @@ import torch
 
 from tercet.full import group_bytes
 from tercet.index import cuda_search
-from tercet.index.exact import FEW, SLACK
+from tercet.index.exact import SLACK, by_codes
 from tercet.memory import MOST, query_bytes, tile_of
 from tercet.memory_parts import Rows, Sizes
 from tercet_kernels import nearest
@@ -80,8 +80,8 @@ def steps_of(sizes: Sizes, asked: Asked, queries: int) -> list[Step]:
 
 def codes_wanted(c: Rows, asked: Asked, queries: int) -> int:
     """Bytes of a collection's int8 codes, which a search of few queries, or of float16 rows, makes and keeps."""
-    few = c.half or queries <= FEW
-    return nearest.code_bytes(c.rows, c.dimension) if few and asked.device.type == "cpu" and asked.wide else 0
+    coded = by_codes(queries, c.half)
+    return nearest.code_bytes(c.rows, c.dimension) if coded and asked.device.type == "cpu" and asked.wide else 0
 
 
 def _search(c: Rows, asked: Asked, queries: int, k: int) -> int:

@@ -1,7 +1,8 @@
 """Vector instructions that Numba's own loops don't reach: integer products of tiles and fixed-order float64 dots.
 
 Written in LLVM's intermediate language through Numba's `intrinsic`, so they need no compiler at installation. Widths
-follow the processor: 512 bits with AVX-512BW, 256 with AVX2, else 128; off x86 plain vector arithmetic says the same.
+follow the processor: 512 bits with AVX-512BW, 256 with AVX2, else 128; off x86, and for bytes without VNNI, plain
+vector arithmetic says the same.
 """
 
 from typing import Any
@@ -17,9 +18,15 @@ X86 = "sse2" in FEATURES
 LANES = 16 if "avx512bw" in FEATURES else 8 if "avx2" in FEATURES else 4  # int32 sums in a vector
 MADD = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[LANES]
 
+BYTES = {
+    16: "llvm.x86.avx512.vpdpbusd.512" if "avx512vnni" in FEATURES else "",
+    8: "llvm.x86.avx512.vpdpbusd.256" if {"avxvnni", "avx512vnni"} & FEATURES else "",
+}.get(LANES, "")  # products of bytes in one instruction, where the processor has it
+
 I8, I16, I32, I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 WIDE, PAIRED, FLOATS = ir.VectorType(I32, LANES), ir.VectorType(I16, 2 * LANES), ir.VectorType(F32, LANES)
+FOURS = ir.VectorType(I8, 4 * LANES)
 
 
 def _load(b: ir.IRBuilder, address: Any, offset: int, kind: ir.Type) -> Any:
@@ -49,6 +56,20 @@ def _madd(b: ir.IRBuilder, x: Any, y: Any) -> Any:
         b.mul(b.sext(b.shuffle_vector(x, none, h), WIDE), b.sext(b.shuffle_vector(y, none, h), WIDE)) for h in halves
     )
     return b.add(even, odd)
+
+
+def _dot4(b: ir.IRBuilder, added: Any, x: Any, y: Any) -> Any:
+    """int32 sums, each more by four products of a neighbouring uint8 of x and int8 of y."""
+    if BYTES:
+        kinds = [WIDE, WIDE, WIDE]
+        given = [added, b.bitcast(x, WIDE), b.bitcast(y, WIDE)]
+        return b.call(b.module.declare_intrinsic(BYTES, (), ir.FunctionType(WIDE, kinds)), given)
+    none = ir.Constant(FOURS, ir.Undefined)
+    for i in range(4):
+        every = ir.Constant(WIDE, list(range(i, 4 * LANES, 4)))
+        left, right = (b.shuffle_vector(v, none, every) for v in (x, y))
+        added = b.add(added, b.mul(b.zext(left, WIDE), b.sext(right, WIDE)))
+    return added
 
 
 def _loop(b: ir.IRBuilder, count: Any, starts: list[Any]) -> tuple[Any, list[Any], Any]:
@@ -128,6 +149,55 @@ def product_tile(num_rows: int, num_vectors: int) -> Any:
     return tile
 
 
+def byte_tile(num_rows: int, num_vectors: int) -> Any:
+    """A kernel for the products of `num_rows` int8 rows with LANES * `num_vectors` packed queries, and what passes.
+
+    The kernel's arguments are addresses and counts (intp): rows, bytes from row to row, packed queries, fours of
+    elements; of the rows first sums (int32), scales, errors; of the queries units, slopes, least shifts, bounds
+    (float32); out, hits. Queries are packed as (four, query, 4) uint8, each element more by 128, so the sums of a row
+    begin at -128 times the sum of its elements. out[r, q] = float32(product) * scale[r] * unit[q] + errors[r] *
+    slope[q] + least[q]; bit q of hits[r] (int64) says that it is at least bounds[q]. The sum of products has to fit
+    into int32.
+    """
+
+    @intrinsic
+    def tile(
+        _: Any, rows: Any, stride: Any, queries: Any, fours: Any, begin: Any, scale: Any, errors: Any, unit: Any,
+        slope: Any, least: Any, bounds: Any, out: Any, hits: Any,
+    ) -> Any:  # fmt: skip
+        def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
+            rows, stride, queries, fours, begin, scale, errors, unit, slope, least, bounds, out, hits = args
+            base = [b.add(rows, b.mul(stride, ir.Constant(I64, r))) for r in range(num_rows)]
+            starts = [_splat(b, _load(b, begin, 4 * r, I32), WIDE) for r in range(num_rows) for _ in range(num_vectors)]
+            at, sums, close = _loop(b, fours, starts)
+            here = b.add(queries, b.mul(at, ir.Constant(I64, 4 * LANES * num_vectors)))
+            packed = [_load(b, here, 4 * LANES * j, FOURS) for j in range(num_vectors)]
+            added = []
+            for r in range(num_rows):
+                four = _load(b, b.add(base[r], b.mul(at, ir.Constant(I64, 4))), 0, I32)
+                same = b.bitcast(_splat(b, four, WIDE), FOURS)
+                added += [_dot4(b, sums[r * num_vectors + j], packed[j], same) for j in range(num_vectors)]
+            close(added)
+            units, slopes, leasts, limits = (
+                [_load(b, x, 4 * LANES * j, FLOATS) for j in range(num_vectors)] for x in (unit, slope, least, bounds)
+            )
+            for r in range(num_rows):
+                factor, error = (_splat(b, _load(b, x, 4 * r, F32), FLOATS) for x in (scale, errors))
+                word = ir.Constant(I64, 0)
+                for j in range(num_vectors):
+                    product = b.fmul(b.sitofp(added[r * num_vectors + j], FLOATS), b.fmul(factor, units[j]))
+                    value = b.fadd(product, b.fadd(b.fmul(error, slopes[j]), leasts[j]))
+                    _store(b, value, out, 4 * LANES * (r * num_vectors + j))
+                    passed = b.bitcast(b.fcmp_ordered(">=", value, limits[j]), ir.IntType(LANES))
+                    word = b.or_(word, b.shl(b.zext(passed, I64), ir.Constant(I64, LANES * j)))
+                _store(b, word, hits, 8 * r)
+            return ir.Constant(I32, 0)
+
+        return types.int32(*[types.intp] * 13), generate
+
+    return tile
+
+
 ROW_BLOCK = 4  # rows of one call of row_products
 
 
@@ -167,17 +237,18 @@ def wide_dot(_: Any, x: Any, y: Any, blocks: Any, out: Any) -> Any:
 
     def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
         x, y, blocks, out = args
-        floats, doubles = ir.VectorType(F32, 4), ir.VectorType(F64, 4)
-        at, sums, close = _loop(b, blocks, [ir.Constant(doubles, [0.0] * 4)] * 4)
+        size = 8 if LANES == 16 else 4  # doubles in a vector
+        floats, doubles, parts = ir.VectorType(F32, size), ir.VectorType(F64, size), 16 // size
+        at, sums, close = _loop(b, blocks, [ir.Constant(doubles, [0.0] * size)] * parts)
         here = b.mul(at, ir.Constant(I64, 64))
         left, right = b.add(x, here), b.add(y, here)
         added = []
-        for j in range(4):
-            p, q = (b.fpext(_load(b, z, 16 * j, floats), doubles) for z in (left, right))
+        for j in range(parts):
+            p, q = (b.fpext(_load(b, z, 4 * size * j, floats), doubles) for z in (left, right))
             added.append(b.fadd(sums[j], b.fmul(p, q)))
         close(added)
-        for j in range(4):
-            _store(b, added[j], out, 32 * j)
+        for j in range(parts):
+            _store(b, added[j], out, 8 * size * j)
         return ir.Constant(I32, 0)
 
     return types.int32(*[types.intp] * 4), generate

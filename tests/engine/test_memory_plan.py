@@ -123,14 +123,17 @@ def test_the_command_line_shows_the_plan(engine: tercet.Engine, tmp_path: Path) 
     assert "resident" not in run()
 
 
-def test_few_queries_and_half_precision_are_planned_with_codes() -> None:
+def test_few_queries_and_half_precision_are_planned_with_codes(monkeypatch) -> None:
+    monkeypatch.setattr("tercet.index.exact.BYTES", False)
     few = engine_of(300, 500)
     made = lambda plan: sum(p.bytes for p in plan.parts if p.name == "codes of vectors")  # noqa: E731
     assert made(few.estimate_memory(batch=17)) == 0
-    assert made(few.estimate_memory(batch=16)) == (300 + 20) * (64 + 8)
+    assert made(few.estimate_memory(batch=16)) == (300 + 20) * (64 + 12)
     few.recall(vectors=torch.randn(16, 8))
     index = few.collections[0].index
-    assert sum(x.nbytes for x in index.codes[:3]) == 300 * (64 + 8)  # type: ignore[attr-defined]
+    assert sum(x.nbytes for x in index.codes[:4]) == 300 * (64 + 12)  # type: ignore[attr-defined]
+    monkeypatch.setattr("tercet.index.exact.BYTES", True)  # then any search reads them
+    assert made(few.estimate_memory(batch=17)) == (300 + 20) * (64 + 12)
 
 
 def test_more_of_everything_takes_more(engine: tercet.Engine) -> None:

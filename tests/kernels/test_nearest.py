@@ -5,10 +5,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import njit
 
+from tercet_kernels import _simd
 from tercet_kernels import nearest as op
 from tercet_kernels.cosine import reference as cosine
 from tercet_kernels.nearest import Codes, cpu, dense, dense_error, encode, nearest, reference
+
+
+@pytest.fixture(params=["bytes", "sampled", "words"])
+def form(request, monkeypatch):
+    """How codes are multiplied: as bytes, whatever the processor, with and without a sample first; or as int16."""
+    monkeypatch.setattr(op, "BYTES", request.param != "words")
+    monkeypatch.setattr(op, "LEAST", 32 if request.param == "sampled" else 1 << 60)
+    return request.param
 
 
 def same(got, wanted):
@@ -23,12 +33,60 @@ def expected(example, k, **more):
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 239, 240, 241, 1000])
 @pytest.mark.parametrize("queries", [1, 2, 3, 8, 9, 33])
-@pytest.mark.parametrize("coded", [False, True])
-def test_equals_the_reference_at_every_size(rows, queries, coded):
+def test_equals_the_reference_at_every_size(rows, queries):
     example = reference.example(queries, rows, 48, seed=rows + queries)
-    codes = encode(example["vectors"]) if coded else None
+    for k in (1, 7, rows, rows + 3):
+        same(nearest(**example, k=k), expected(example, k))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 11, 12, 13, 239, 240, 241, 1000])
+@pytest.mark.parametrize("queries", [1, 2, 3, 8, 9, 16, 17, 33, 65])
+def test_codes_equal_the_reference_at_every_size(rows, queries, form):
+    example = reference.example(queries, rows, 48, seed=rows + queries)
+    codes = encode(example["vectors"])
     for k in (1, 7, rows, rows + 3):
         same(nearest(**example, k=k, codes=codes), expected(example, k))
+
+
+def test_what_a_sample_foresees_wrongly_is_found(form, monkeypatch):
+    """Each 16th row is near, so the sample has them all; and only the last rows are near, so it has next to none."""
+    example = reference.example(40, 4000, 48, seed=1)
+    calls = []
+    group = op._group
+    monkeypatch.setattr(op, "_group", lambda *a, **more: calls.append(more["sample"]) or group(*a, **more))
+    for near in (np.arange(0, 4000, 16), np.arange(3750, 4000)):
+        vectors = example["vectors"].clone()
+        vectors[near] = torch.nn.functional.normalize(example["queries"][:1] + 0.3 * vectors[near], dim=1)
+        queries = torch.nn.functional.normalize(example["queries"][:1] + 0.3 * example["queries"], dim=1)
+        one = {"vectors": vectors, "queries": queries}
+        calls.clear()
+        same(nearest(**one, k=100, codes=encode(vectors)), expected(one, 100))
+        if form != "sampled":
+            assert calls == [True]
+        elif near[0] == 0:
+            assert calls[:2] == [True, False]  # and those that failed were searched once more
+
+
+def test_bytes_are_multiplied_without_the_instruction(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, queries = rng.integers(-127, 128, (3, 64)).astype(np.int8), rng.integers(0, 256, (_simd.LANES, 64))
+    packed = queries.reshape(-1, 16, 4).transpose(1, 0, 2).astype(np.uint8).copy()
+    begin = (-128 * rows.sum(axis=1, dtype=np.int64)).astype(np.int32)
+    ones, zeros = np.ones(_simd.LANES, np.float32), np.zeros(_simd.LANES, np.float32)
+    bounds = np.full(_simd.LANES, 5.0, np.float32)
+    wanted = rows.astype(np.int64) @ (queries - 128).T
+    for instruction in {_simd.BYTES, ""}:
+        monkeypatch.setattr(_simd, "BYTES", instruction)
+        tile, out, hits = _simd.byte_tile(3, 1), np.empty((3, _simd.LANES), np.float32), np.zeros(3, np.int64)
+
+        @njit
+        def run(addresses, tile=tile):
+            rows, queries, begin, ones, zeros, bounds, out, hits = addresses
+            tile(rows, 64, queries, 16, begin, ones, ones, ones, zeros, zeros, bounds, out, hits)
+
+        run(tuple(x.ctypes.data for x in (rows, packed, begin, ones, zeros, bounds, out, hits)))
+        np.testing.assert_array_equal(out, wanted.astype(np.float32))
+        assert [[hit >> lane & 1 for lane in range(_simd.LANES)] for hit in hits.tolist()] == (wanted >= 5).tolist()
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 15, 16, 17, 63, 65, 384, 1025])
@@ -38,8 +96,14 @@ def test_any_width(dimension):
         same(nearest(**example, k=12, codes=codes), expected(example, 12))
 
 
+@pytest.mark.parametrize("dimension", [1, 2, 63, 65, 384, 1025])
+def test_codes_of_any_width(dimension, form):
+    example = reference.example(19, 300, dimension, seed=dimension)
+    same(nearest(**example, k=12, codes=encode(example["vectors"])), expected(example, 12))
+
+
 @pytest.mark.parametrize("coded", [False, True])
-def test_equal_rows_come_by_row_and_overrun_the_buffers(coded):
+def test_equal_rows_come_by_row_and_overrun_the_buffers(coded, form):
     vectors = torch.nn.functional.normalize(torch.ones(3000, 24), dim=1)
     vectors[7] = -vectors[7]
     example = {"vectors": vectors, "queries": vectors[:3].clone()}
@@ -49,7 +113,7 @@ def test_equal_rows_come_by_row_and_overrun_the_buffers(coded):
 
 
 @pytest.mark.parametrize("coded", [False, True])
-def test_hidden_and_filtered_rows(coded):
+def test_hidden_and_filtered_rows(coded, form):
     example = reference.example(6, 500, 40, seed=4)
     g = torch.Generator().manual_seed(1)
     hidden = torch.rand(500, generator=g) < 0.4
@@ -64,7 +128,7 @@ def test_hidden_and_filtered_rows(coded):
     assert (got[0][3, 1:] == -1).all()  # the third filter admits one row at most
 
 
-def test_half_precision_rows_are_searched_by_their_codes():
+def test_half_precision_rows_are_searched_by_their_codes(form):
     example = reference.example(5, 400, 40, seed=2)
     half = (example["vectors"] * 3).half()
     scale = 1.0 / cosine.norms(half)
@@ -76,7 +140,7 @@ def test_half_precision_rows_are_searched_by_their_codes():
         nearest(**given_, k=9, scale=scale)
 
 
-def test_zero_rows_and_zero_queries():
+def test_zero_rows_and_zero_queries(form):
     vectors = torch.eye(40)[:30].clone()
     vectors[3] = 0.0
     queries = torch.stack([torch.zeros(40), vectors[5]])
@@ -87,11 +151,11 @@ def test_zero_rows_and_zero_queries():
         assert got[0][0].tolist() == list(range(30))  # all at distance 1
 
 
-def test_largest_products_fit():
+def test_largest_products_fit(form):
     """A unit vector along an axis and one spread evenly have the largest codes: their products stay within int32."""
     for width in (2, 384, 4096):
         even = torch.nn.functional.normalize(torch.ones(1, width), dim=1)
-        rows = torch.cat([even, torch.eye(width)[:1], -even])
+        rows = torch.cat([even, torch.eye(width)[:1], -even, even])
         example = {"vectors": rows, "queries": rows.clone()}
         for codes in (None, encode(rows)):
             same(nearest(**example, k=3, codes=codes), expected(example, 3))
@@ -116,6 +180,7 @@ def test_codes_bound_their_error():
     rest = vectors.double() - codes.code[:, :50].double() * codes.step.double()[:, None]
     assert (rest.norm(dim=1) <= codes.error.double()).all()
     assert (codes.code[:, 50:] == 0).all()
+    assert torch.equal(codes.first, -128 * codes.code.sum(dim=1, dtype=torch.int32))
     assert codes.longest >= float((codes.code.double().norm(dim=1)).max())
 
 
@@ -126,6 +191,9 @@ def test_threads_and_groups_dont_change_answers(monkeypatch):
     for parts in (1, 2, 5):
         monkeypatch.setattr(op, "threads", lambda items, *_, parts=parts: min(parts, items))
         same(nearest(**example, k=15), wanted)
+        for form in (False, True):
+            monkeypatch.setattr(op, "BYTES", form)
+            same(nearest(**example, k=15, codes=encode(example["vectors"])), wanted)
 
 
 def test_select_finds_the_kth_largest():

@@ -11,13 +11,18 @@ import torch
 from tercet.arrays import read_array
 from tercet.errors import StoreError
 from tercet_kernels.cosine import pair_distances
-from tercet_kernels.nearest import Codes, dense, dense_error, encode, nearest
+from tercet_kernels.nearest import BYTES, Codes, dense, dense_error, encode, nearest
 
 TILE_BYTES = 16 << 20  # scores of one tile of rows
 PAIRS = 1 << 22  # exact distances computed at a time
 SLACK = 24  # rows taken beyond k before the exact cut
-FEW = 16  # queries for which reading the rows costs more than multiplying them
+FEW = 16  # queries for which reading the rows costs more than multiplying them, without an instruction for bytes
 UNIT_ROUNDOFF = {"highest": 2.0**-24, "high": 2.0**-11, "medium": 2.0**-8}
+
+
+def by_codes(queries: int, half: bool) -> bool:
+    """Whether a search on the CPU reads int8 codes instead of the rows: always where the processor multiplies bytes."""
+    return BYTES or half or queries <= FEW
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +95,10 @@ class ExactIndex:
         """
         k = min(k, self.size)
         if queries.device.type == "cpu" and k:
-            few = queries.shape[0] <= FEW or self.scale is not None
+            coded = by_codes(queries.shape[0], self.scale is not None)
             return nearest(
                 self.vectors, queries, k, scale=self.scale, hidden=self.hidden, allowed=allowed,
-                allowed_row=allowed_row, codes=self.codes if few else None,
+                allowed_row=allowed_row, codes=self.codes if coded else None,
             )  # fmt: skip
         from tercet.index import cuda_search  # it searches this index's rows with FAISS too
 
@@ -122,7 +127,7 @@ class ExactIndex:
 
     @cached_property
     def codes(self) -> Codes:
-        """The rows as int8, a quarter of their float32 bytes; made when few queries are searched for the first time."""
+        """The rows as int8, a quarter of their float32 bytes; made at the first search that reads them."""
         return encode(self.vectors, self.scale)
 
     def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor:

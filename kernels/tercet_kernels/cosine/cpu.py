@@ -3,9 +3,10 @@
 import numpy as np
 from numba import njit, prange
 
-from tercet_kernels._simd import wide_dot
+from tercet_kernels._simd import prefetch, wide_dot
 
 LANES = 16
+LINE = 64  # bytes that come from memory together
 
 
 @njit(nogil=True, cache=True)
@@ -33,7 +34,11 @@ def pair_distances(queries, vectors, query, row, scale, scaled, out, threads):
     step = (pairs + threads - 1) // threads
     for part in prange(threads):
         lanes = np.empty(LANES, np.float64)
-        for p in range(part * step, min(pairs, (part + 1) * step)):
+        stop = min(pairs, (part + 1) * step)
+        for p in range(part * step, stop):
+            after = vectors[row[min(p + 1, stop - 1)]]  # rows lie anywhere: the next one comes while this is computed
+            for offset in range(0, after.size * after.itemsize, LINE):
+                prefetch(after.ctypes.data + offset)
             product = dot(queries[query[p]], vectors[row[p]], lanes)
             if scaled:
                 product *= scale[row[p]]

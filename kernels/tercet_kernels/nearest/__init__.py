@@ -1,17 +1,21 @@
 """The k nearest rows of each query on the CPU, exactly: an integer first pass, a bound, and one fixed-order formula.
 
-Rows and queries are rounded to int16 (a tile of rows at a time, nothing is stored) or, for few queries, rows are read
-as int8 codes. With q' and v' the rounded vectors, the Cauchy-Schwarz inequality gives
+Rows and queries are rounded to int16 (a tile of rows at a time, nothing is stored), or rows are read as int8 codes:
+beside int8 queries where the processor multiplies bytes (`BYTES`), else, and for one or two queries, beside int16
+ones. With q' and v' the rounded vectors, the Cauchy-Schwarz inequality gives
 |q v - q' v'| <= |q - q'| |v| + |q'| |v - v'|, so a row whose upper bound is below the k-th largest lower bound can't be
 among the k nearest. All others get the distance of `pair_distances` and are ordered by it.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from tercet_kernels._checks import check, check_k
+from tercet_kernels._simd import BYTES as ONE_STEP_BYTES
 from tercet_kernels._simd import LANES, ROW_BLOCK
 from tercet_kernels._threads import threads
 from tercet_kernels.cosine import pair_distances
@@ -22,8 +26,12 @@ BUFFER_BYTES = 64 << 20  # of candidates, for one group of queries
 ENCODED = 1 << 16  # rows encoded at a time
 PRODUCTS = 60.0  # integer products a nanosecond
 STEPS = 4000.0  # nanoseconds to put the candidates of a query in order
-NO_CODES, ONE_STEP = np.zeros((1, 1), np.int8), np.full(1, 1.0 / cpu.ONE, np.float32)
+BYTES = bool(ONE_STEP_BYTES)  # the processor multiplies bytes in one instruction
+WIDEST = 1 << 16  # elements whose products of bytes, at most 255 * 127 each, add up within int32
+NO_CODES, ONE_STEP, NO_SUMS = np.zeros((1, 1), np.int8), np.full(1, 1.0 / cpu.ONE, np.float32), np.zeros(0, np.int32)
 NOTHING, NOT_PACKED = np.zeros(0, np.bool_), np.zeros(0, np.int16)
+SAMPLED, LEAST = 16, 1 << 14  # one of so many rows is looked at beforehand, where there are at least so many
+SAFETY = 4.0  # standard deviations of how many of the k best are in such a sample: 1 query in 30,000 has more
 FEW = 2  # queries that are searched one by one when there are codes
 
 
@@ -33,6 +41,7 @@ class Codes(NamedTuple):
     code: torch.Tensor  # (max(V, 4), W) int8, W = D rounded up to a multiple of 64
     step: torch.Tensor  # (V,) float32: v' = step * code
     error: torch.Tensor  # (V,) float32: an upper bound of |v - v'|
+    first: torch.Tensor  # (V,) int32: -128 times the sum of the codes
     longest: float  # the largest norm of a row of codes
 
 
@@ -40,13 +49,14 @@ def encode(vectors: torch.Tensor, scale: torch.Tensor | None = None) -> Codes:
     """int8 codes of rows: (V, D) float32, or float16 with the (V,) float64 reciprocal norms. Memory: V * D bytes."""
     rows, width = vectors.shape
     code = torch.zeros(max(rows, ROW_BLOCK), -(-width // 64) * 64, dtype=torch.int8)
-    step, error = torch.empty(rows), torch.empty(rows)
+    step, error, first = torch.empty(rows), torch.empty(rows), torch.empty(rows, dtype=torch.int32)
     for start in range(0, rows, ENCODED):
         part = slice(start, start + ENCODED)
         chosen = vectors[part] if scale is None else (vectors[part].double() * scale[part, None]).float()
-        cpu.encode(chosen.numpy(), code[part].numpy(), step[part].numpy(), error[part].numpy(), threads(rows))
+        made = (x[part].numpy() for x in (code, step, error, first))
+        cpu.encode(chosen.numpy(), *made, threads(rows))
     shortest = float(step[step > 0].min()) if bool((step > 0).any()) else 1.0
-    return Codes(code, step, error, (1.0 + (float(error.max()) if rows else 0.0)) / shortest)
+    return Codes(code, step, error, first, (1.0 + (float(error.max()) if rows else 0.0)) / shortest)
 
 
 def dense_error(dimension: int) -> float:
@@ -138,18 +148,15 @@ def nearest(
         allowed_row = torch.full((queries.shape[0],), -1, dtype=torch.int32)
     parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
     room, group = tile(vectors.shape[0], k, parts)
+    search = partial(_group, vectors, scale, k, hidden, allowed, codes)
     for start in range(0, queries.shape[0], group):
         part = slice(start, start + group)
-        again = _group(
-            vectors, scale, queries[part], k, room, hidden, allowed, allowed_row[part], codes, rows[part],
-            distances[part], parts,
-        )  # fmt: skip
-        for q in again:  # more rows within the bounds than the buffer holds
-            one = slice(start + q, start + q + 1)
-            _group(
-                vectors, scale, queries[one], k, vectors.shape[0] + 1, hidden, allowed, allowed_row[one], codes,
-                rows[one], distances[one], 1,
-            )  # fmt: skip
+        mine, mask, out = queries[part], allowed_row[part], (rows[part], distances[part])
+        left = search(mine, mask, room, parts, *out, sample=True)
+        if len(left):  # rows may be missing: once more without a sample; then the bounds hold more than the buffers do
+            left = left[_again(search, mine, mask, left, room, parts, out)]
+        for q in left:
+            _again(search, mine, mask, np.array([q]), vectors.shape[0] + 1, 1, out)
     return rows, distances
 
 
@@ -173,36 +180,67 @@ def scratch_bytes(rows: int, width: int, queries: int, k: int, parts: int) -> in
 
 def code_bytes(rows: int, width: int) -> int:
     """What `encode` makes of so many rows."""
-    return max(rows, ROW_BLOCK) * -(-width // 64) * 64 + 8 * rows
+    return max(rows, ROW_BLOCK) * -(-width // 64) * 64 + 12 * rows
+
+
+def _again(
+    search: Callable[..., np.ndarray], queries: torch.Tensor, mask: torch.Tensor, which: np.ndarray, room: int,
+    parts: int, out: tuple[torch.Tensor, torch.Tensor],
+) -> np.ndarray:  # fmt: skip
+    """Search some queries of a group once more; returns those of them whose buffers ran over."""
+    chosen = torch.from_numpy(which)
+    made = tuple(x[chosen] for x in out)
+    left = search(queries[chosen], mask[chosen], room, parts, *made, sample=False)
+    for x, y in zip(out, made, strict=True):
+        x[chosen] = y
+    return left
 
 
 def _group(
-    vectors: torch.Tensor, row_scale: torch.Tensor | None, queries: torch.Tensor, k: int, room: int,
-    hidden: torch.Tensor | None, allowed: torch.Tensor, allowed_row: torch.Tensor, codes: Codes | None,
-    rows: torch.Tensor, distances: torch.Tensor, parts: int,
-) -> list[int]:  # fmt: skip
-    """Fill `rows` and `distances`; returns the queries whose buffers ran over."""
-    count, width = queries.shape
-    ints, unit, left, norm = _rounded(queries, cpu.ONE if codes is None else codes.longest)
+    vectors: torch.Tensor, row_scale: torch.Tensor | None, k: int, hidden: torch.Tensor | None, allowed: torch.Tensor,
+    codes: Codes | None, queries: torch.Tensor, allowed_row: torch.Tensor, room: int, parts: int, rows: torch.Tensor,
+    distances: torch.Tensor, *, sample: bool,
+) -> np.ndarray:  # fmt: skip
+    """Fill `rows` and `distances`; returns the queries that it couldn't answer: too many rows for their buffers, or
+    bounds of the sample that all rows don't reach."""
+    count = queries.shape[0]
     few = codes is not None and count <= FEW
     if codes is None:
-        code, step, error = NO_CODES, ONE_STEP, np.full(1, _row_error(width), np.float32)
+        form, code, step, error = cpu.WIDENED, NO_CODES, ONE_STEP, np.full(1, _row_error(queries.shape[1]), np.float32)
     else:
+        form = cpu.BYTES if BYTES and not few and codes.code.shape[1] <= WIDEST else cpu.CODED
         code, step, error = codes.code.numpy(), codes.step.numpy(), codes.error.numpy()
     plain = np.zeros((count if few else 0, code.shape[1]), np.int16)
-    if few:
-        plain[:, :width] = ints
-    spread = (error, norm + left, left + SLACK)
+    if form == cpu.BYTES:
+        packed, unit, left, made = _bytes(queries, code.shape[1])
+    else:
+        ints, *numbers = _rounded(queries, cpu.ONE if codes is None else codes.longest)
+        unit, left, norm = (np.full(-(-count // LANES) * LANES, x, np.float32) for x in numbers)
+        made = norm + left
+        packed = NOT_PACKED if few else _packed(ints)
+        if few:
+            plain[:, : ints.shape[1]] = ints
+    spread = (error, made, left + np.float32(SLACK))
+    every, few_best = _sample(vectors.shape[0], k, room) if sample and form == cpu.BYTES else (1, 0)
     found = cpu.scan(
-        (vectors if codes is None else queries[:0]).numpy(), code, codes is not None, vectors.shape[0], step,
-        np.float32(unit), spread, NOTHING if hidden is None else hidden.numpy(),
-        NOT_PACKED if few else _packed(ints), plain, count, k, room, allowed.numpy(), allowed_row.numpy(), parts,
+        (vectors if codes is None else queries[:0]).numpy(), code, NO_SUMS if codes is None else codes.first.numpy(),
+        form, vectors.shape[0], step, unit, spread, NOTHING if hidden is None else hidden.numpy(), packed, plain, count,
+        k, every, few_best, room, allowed.numpy(), allowed_row.numpy(), parts,
     )  # fmt: skip
     indptr, row = cpu.gather(*found, spread, k, threads(count, STEPS * count))
     query = torch.from_numpy(np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr)))
     exact = pair_distances(queries, vectors, query, torch.from_numpy(row), row_scale)
     cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, STEPS * count))
-    return np.flatnonzero(found[3].any(axis=0)).tolist()
+    out: np.ndarray = np.flatnonzero(found[3].any(axis=0))
+    return out
+
+
+def _sample(rows: int, k: int, room: int) -> tuple[int, int]:
+    """One of how many rows is looked at beforehand (1: none is), and the place of the best of these that all rows' k-th
+    best is hardly ever behind."""
+    there = k / SAMPLED
+    few = int(np.ceil(there + SAFETY * there**0.5 + 2.0))
+    return (SAMPLED, few) if rows >= LEAST and few <= min(room, rows // (2 * SAMPLED)) else (1, 0)
 
 
 def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, float, float]:
@@ -212,6 +250,18 @@ def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, 
     """
     ints = np.empty(queries.shape, np.int16)
     return ints, *cpu.round_queries(queries.numpy(), longest, ints)
+
+
+def _bytes(queries: torch.Tensor, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Queries as uint8 in blocks as those of `_packed`, (block, four, query, 4), as int16 pairs; their steps, and the
+    norms of what rounding left out and of what it made: (lanes,) float32, 0 beyond the queries."""
+    lanes = -(-queries.shape[0] // LANES) * LANES
+    ints = np.full((lanes, width), 128, np.uint8)
+    unit, left, made = (np.zeros(lanes, np.float32) for _ in range(3))
+    cpu.round_bytes(queries.numpy(), ints, unit, left, made)
+    blocks = [ints[i : i + 2 * LANES] for i in range(0, lanes, 2 * LANES)]
+    packed = np.concatenate([b.reshape(len(b), -1, 4).transpose(1, 0, 2).ravel() for b in blocks])
+    return packed.view(np.int16), unit, left, made
 
 
 def _row_error(dimension: int) -> float:

@@ -3,14 +3,18 @@
 import numpy as np
 from numba import njit, prange
 
-from tercet_kernels._simd import LANES, ROW_BLOCK, lowest_bit, product_tile, row_products
+from tercet_kernels._simd import LANES, ROW_BLOCK, byte_tile, lowest_bit, product_tile, row_products
 
 ROWS, ROWS_ONE = 6, 12  # rows of a tile with two vectors of queries or one: their sums fill the registers
 TILE = 240  # rows kept as int16 in the second-level cache; a multiple of both
 ONE = 32768.0  # the code of 1.0 in int16
 
+WIDENED, CODED, BYTES = 0, 1, 2  # what products are of: rows rounded to int16, int8 codes as int16, codes as they are
+
 tile_two = product_tile(ROWS, 2)
 tile_one = product_tile(ROWS_ONE, 1)
+bytes_two = byte_tile(ROWS_ONE, 2)
+bytes_one = byte_tile(ROWS_ONE, 1)
 
 
 @njit(nogil=True, cache=True)
@@ -39,19 +43,19 @@ def select(values, size, k):
 
 
 @njit(nogil=True, cache=True)
-def spread_of(row, spread):
-    """How far the product of a row's rounded form may be from its own."""
+def spread_of(row, q, spread):
+    """How far the product of a row's and a query's rounded forms may be from their own."""
     error, slope, least = spread
-    return np.float32(error[min(row, error.size - 1)] * slope + least)
+    return np.float32(error[min(row, error.size - 1)] * slope[q] + least[q])
 
 
 @njit(nogil=True, cache=True)
-def tighten(rows, upper, size, spread, k, spare):
+def tighten(rows, upper, size, q, spread, k, spare):
     """The k-th largest lower bound (-inf for fewer) after dropping rows whose upper bound is below it."""
     if size < k:
         return np.float32(-np.inf), size
     for i in range(size):
-        spare[i] = upper[i] - np.float32(2.0) * spread_of(rows[i], spread)
+        spare[i] = upper[i] - np.float32(2.0) * spread_of(rows[i], q, spread)
     bound = select(spare, size, k)
     kept = 0
     for i in range(size):
@@ -81,7 +85,7 @@ def widen(vectors, codes, coded, start, stop, out):
 @njit(nogil=True, cache=True)
 def squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow):
     """Raise a query's bound and drop what is below it; without a gain its buffer is given up."""
-    bound, size = tighten(near[q], upper[q], sizes[q], spread, k, spare)
+    bound, size = tighten(near[q], upper[q], sizes[q], q, spread, k, spare)
     bounds[q] = max(bounds[q], bound)
     sizes[q] = size
     limits[q] = min(size + k + 16, near.shape[1])
@@ -123,9 +127,9 @@ def scan_tiles(
         widen(vectors, codes, coded, start, stop, wide)
         for i in range(TILE):
             row = min(start + i, stop - 1)
-            scales[i] = step[min(row, step.size - 1)] * unit
+            scales[i] = step[min(row, step.size - 1)] * unit[0]
             out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
-            shifts[i] = np.float32(-np.inf) if out_of else spread_of(row, spread)
+            shifts[i] = np.float32(-np.inf) if out_of else spread_of(row, 0, spread)
         for first in range(ahead, behind, 2 * LANES):
             two = first + LANES < queries
             across = 2 * LANES if two else LANES
@@ -152,6 +156,70 @@ def scan_tiles(
 
 
 @njit(nogil=True, cache=True)
+def scan_bytes(
+    codes, first_sum, step, unit, spread, hidden, packed, queries, k, low, high, every, ahead, behind, near, upper,
+    sizes, limits, bounds, spare, allowed, allowed_row, overflow,
+):  # fmt: skip
+    """The same over int8 codes and packed uint8 queries, each with a step and bounds of its own; of rows 0, `every`,
+    2 * `every`, … those from `low` to `high`."""
+    error, slope, least = spread
+    stride = codes.shape[1]
+    fours = stride // 4
+    begin, scales, errors = np.empty(TILE, np.int32), np.empty(TILE, np.float32), np.empty(TILE, np.float32)
+    out, hits = np.empty((ROWS_ONE, 2 * LANES), np.float32), np.empty(ROWS_ONE, np.int64)
+    flat = out.reshape(-1)
+    last = np.empty((ROWS_ONE, stride), np.int8)
+    for start in range(low, high, TILE):
+        stop = min(start + TILE, high)
+        for i in range(TILE):
+            row = min(start + i, stop - 1) * every
+            begin[i], scales[i] = first_sum[row], step[row]
+            out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
+            errors[i] = np.float32(-np.inf) if out_of else error[row]
+        whole = (stop - start) // ROWS_ONE * ROWS_ONE
+        for i in range(whole, stop - start):
+            last[i - whole] = codes[(start + i) * every]
+        for first in range(ahead, behind, 2 * LANES):
+            two = first + LANES < queries
+            across = 2 * LANES if two else LANES
+            block = packed.ctypes.data + first * stride
+            for i in range(0, stop - start, ROWS_ONE):
+                rows, apart = codes.ctypes.data + (start + i) * every * stride, every * stride
+                if i == whole:
+                    rows, apart = last.ctypes.data, stride
+                args = (
+                    rows, apart, block, fours, begin.ctypes.data + 4 * i, scales.ctypes.data + 4 * i,
+                    errors.ctypes.data + 4 * i, unit.ctypes.data + 4 * first, slope.ctypes.data + 4 * first,
+                    least.ctypes.data + 4 * first, bounds.ctypes.data + 4 * first, out.ctypes.data, hits.ctypes.data,
+                )  # fmt: skip
+                if two:
+                    bytes_two(*args)
+                else:
+                    bytes_one(*args)
+                for r in range(ROWS_ONE):
+                    word = hits[r]
+                    while word != 0:
+                        j = lowest_bit(word)
+                        word &= word - 1
+                        admit(
+                            first + j, (start + i + r) * every, flat[r * across + j], near, upper, sizes, limits,
+                            bounds, spread, k, spare, allowed, allowed_row, overflow,
+                        )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def foresee(ahead, behind, few, near, upper, sizes, start, bounds, spread, spare, overflow):
+    """Take the bounds of a sample's `few` best rows for those of all rows, and empty the buffers."""
+    for q in range(ahead, behind):
+        if not overflow[q]:
+            bound, _ = tighten(near[q], upper[q], sizes[q], q, spread, few, spare)
+            start[q] = bound
+        bounds[q] = max(start[q], -np.finfo(np.float32).max)
+        sizes[q] = 0
+        overflow[q] = False
+
+
+@njit(nogil=True, cache=True)
 def scan_rows(
     codes, step, unit, spread, hidden, query, q, k, low, high, near, upper, sizes, limits, bounds, spare, allowed,
     allowed_row, overflow,
@@ -164,7 +232,7 @@ def scan_rows(
         first = max(0, min(start, codes.shape[0] - ROW_BLOCK))
         row_products(codes.ctypes.data + first * stride, stride, query.ctypes.data, blocks, out.ctypes.data)
         for row in range(start, min(start + ROW_BLOCK, high)):
-            value = np.float32(out[row - first]) * (step[row] * unit) + spread_of(row, spread)
+            value = np.float32(out[row - first]) * (step[row] * unit[q]) + spread_of(row, q, spread)
             if value >= bounds[q] and not (hidden.size > 0 and hidden[row]):
                 admit(
                     q, row, value, near, upper, sizes, limits, bounds, spread, k, spare, allowed, allowed_row, overflow,
@@ -173,13 +241,17 @@ def scan_rows(
 
 @njit(nogil=True, cache=True, parallel=True)
 def scan(
-    vectors, codes, coded, size, step, unit, spread, hidden, packed, plain, queries, k, room, allowed, allowed_row,
-    threads,
+    vectors, codes, first_sum, form, size, step, unit, spread, hidden, packed, plain, queries, k, every, few, room,
+    allowed, allowed_row, threads,
 ):  # fmt: skip
-    """Rows of each query that can be among its k nearest.
+    """Rows of each query that can be among its k nearest; `form` is WIDENED, CODED or BYTES.
 
     Many queries are shared out among the threads, few of them share out the rows and have a buffer a thread: every
     buffer finds its own bound, which costs as much for a part of the rows as for all of them.
+
+    With `every` above 1 the bounds of BYTES begin where the `few` best of each `every`-th row are, which spares most of
+    the rows that come in before a bound has risen. `start` tells what they began with: where the k-th best of all rows
+    is below that, rows may be missing.
     """
     lanes = (queries + LANES - 1) // LANES * LANES
     blocks = (queries + 2 * LANES - 1) // (2 * LANES)
@@ -189,6 +261,7 @@ def scan(
     upper = np.empty((parts, queries, room), np.float32)
     sizes = np.zeros((parts, queries), np.int64)
     overflow = np.zeros((parts, queries), np.bool_)
+    start = np.full((parts, queries), -np.inf, np.float32)
     share = (size + parts - 1) // parts
     for t in prange(threads):
         at = np.int64(t)
@@ -207,11 +280,30 @@ def scan(
         else:
             ahead = at * blocks // threads * 2 * LANES if by_query else 0
             behind = min(queries, (at + 1) * blocks // threads * 2 * LANES) if by_query else queries
-            scan_tiles(
-                vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, ahead, behind,
-                near[part], upper[part], sizes[part], limits, bounds, spare, allowed, allowed_row, overflow[part],
-            )  # fmt: skip
-    return near, upper, sizes, overflow
+            if form == BYTES and every > 1:
+                fewer = np.full(queries, min(room, 2 * few + 16), np.int64)
+                scan_bytes(
+                    codes, first_sum, step, unit, spread, hidden, packed.view(np.uint8), queries, few, 0,
+                    (size + every - 1) // every, every, ahead, behind, near[part], upper[part], sizes[part], fewer,
+                    bounds, spare, allowed, allowed_row, overflow[part],
+                )  # fmt: skip
+                foresee(
+                    ahead, behind, few, near[part], upper[part], sizes[part], start[part], bounds, spread, spare,
+                    overflow[part],
+                )  # fmt: skip
+            if form == BYTES:
+                scan_bytes(
+                    codes, first_sum, step, unit, spread, hidden, packed.view(np.uint8), queries, k, low, high, 1,
+                    ahead, behind, near[part], upper[part], sizes[part], limits, bounds, spare, allowed, allowed_row,
+                    overflow[part],
+                )  # fmt: skip
+            else:
+                scan_tiles(
+                    vectors, codes, form == CODED, step, unit, spread, hidden, packed, queries, k, low, high, ahead,
+                    behind, near[part], upper[part], sizes[part], limits, bounds, spare, allowed, allowed_row,
+                    overflow[part],
+                )  # fmt: skip
+    return near, upper, sizes, overflow, start
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -260,8 +352,11 @@ def dense(vectors, scale, packed, queries, owner, out, threads):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def gather(near, upper, sizes, overflow, spread, k, threads):
-    """The threads' rows of each query together, cut at the bound that all of them give; (indptr, row)."""
+def gather(near, upper, sizes, overflow, start, spread, k, threads):
+    """The threads' rows of each query together, cut at the bound that all of them give; (indptr, row).
+
+    A query whose rows don't prove the bound that they began with has none, and counts as overflown.
+    """
     parts, queries, room = near.shape
     counts = np.zeros(queries + 1, np.int64)
     for t in prange(threads):
@@ -279,7 +374,12 @@ def gather(near, upper, sizes, overflow, spread, k, threads):
                     size += 1
             if overflow[0, q]:
                 continue
-            _, size = tighten(rows, values, size, spread, k, spare)
+            bound, size = tighten(rows, values, size, q, spread, k, spare)
+            for p in range(parts):
+                if bound < start[p, q]:
+                    overflow[0, q] = True
+            if overflow[0, q]:
+                continue
             counts[q + 1] = size
             for p in range(parts):
                 taken = min(room, max(0, size - p * room))
@@ -334,9 +434,30 @@ def round_queries(queries, longest, ints):
     return unit, left, norm
 
 
+@njit(nogil=True, cache=True)
+def round_bytes(queries, ints, unit, left, made):
+    """Queries as uint8, each with a step of its own and 128 more an element; upper bounds of the norms of what rounding
+    left out and of what it made."""
+    for q in range(queries.shape[0]):
+        largest = np.float32(0.0)
+        for d in range(queries.shape[1]):
+            largest = max(largest, abs(queries[q, d]))
+        unit[q] = largest / np.float32(127.0)
+        inverse = np.float32(0.0) if unit[q] == 0.0 else np.float32(1.0) / unit[q]
+        rest, total = 0.0, 0.0
+        for d in range(queries.shape[1]):
+            code = np.rint(min(max(queries[q, d] * inverse, np.float32(-127.0)), np.float32(127.0)))
+            ints[q, d] = np.uint8(np.int16(code) + 128)
+            value = np.float64(unit[q]) * np.float64(code)
+            rest += (np.float64(queries[q, d]) - value) ** 2
+            total += value * value
+        left[q] = np.sqrt(rest) * 1.000001
+        made[q] = np.sqrt(total) * 1.000001
+
+
 @njit(nogil=True, cache=True, parallel=True)
-def encode(vectors, codes, scale, error, threads):
-    """int8 codes of rows with a step each, and the norm of what rounding left out."""
+def encode(vectors, codes, scale, error, first_sum, threads):
+    """int8 codes of rows with a step each, the norm of what rounding left out, and -128 times the sum of the codes."""
     rows, width = vectors.shape
     step = (rows + threads - 1) // threads
     for t in prange(threads):
@@ -346,11 +467,13 @@ def encode(vectors, codes, scale, error, threads):
                 largest = max(largest, abs(vectors[i, d]))
             unit = np.float32(largest / np.float32(127.0))
             inverse = np.float32(0.0) if unit == 0.0 else np.float32(1.0) / unit
-            left = 0.0
+            left, total = 0.0, np.int64(0)
             for d in range(width):
                 code = np.rint(min(max(vectors[i, d] * inverse, np.float32(-127.0)), np.float32(127.0)))
                 codes[i, d] = np.int8(code)
+                total += np.int64(code)
                 rest = np.float64(vectors[i, d]) - np.float64(unit) * np.float64(code)
                 left += rest * rest
             scale[i] = unit
             error[i] = np.sqrt(left) * 1.000001
+            first_sum[i] = -128 * total
