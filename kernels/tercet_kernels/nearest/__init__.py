@@ -29,8 +29,9 @@ STEPS = 4000.0  # nanoseconds to put the candidates of a query in order
 BYTES = bool(ONE_STEP_BYTES)  # the processor multiplies bytes in one instruction
 WIDEST = 1 << 16  # elements whose products of bytes, at most 255 * 127 each, add up within int32
 NO_CODES, ONE_STEP, NO_SUMS = np.zeros((1, 1), np.int8), np.full(1, 1.0 / cpu.ONE, np.float32), np.zeros(0, np.int32)
+NO_SAMPLE = 1, np.zeros(2, np.int32)
 NOTHING, NOT_PACKED = np.zeros(0, np.bool_), np.zeros(0, np.int16)
-SAMPLED, LEAST = 16, 1 << 14  # one of so many rows is looked at beforehand, where there are at least so many
+SAMPLED, LEAST = 16, 1 << 13  # one of so many rows is looked at beforehand, where a thread has at least so many
 SAFETY = 4.0  # standard deviations of how many of the k best are in such a sample: 1 query in 30,000 has more
 FEW = 2  # queries that are searched one by one when there are codes
 
@@ -221,11 +222,11 @@ def _group(
         if few:
             plain[:, : ints.shape[1]] = ints
     spread = (error, made, left + np.float32(SLACK))
-    every, few_best = _sample(vectors.shape[0], k, room) if sample and form == cpu.BYTES else (1, 0)
+    every, few_of = _sample(vectors.shape[0], k, room, parts) if sample and form == cpu.BYTES else NO_SAMPLE
     found = cpu.scan(
         (vectors if codes is None else queries[:0]).numpy(), code, NO_SUMS if codes is None else codes.first.numpy(),
         form, vectors.shape[0], step, unit, spread, NOTHING if hidden is None else hidden.numpy(), packed, plain, count,
-        k, every, few_best, room, allowed.numpy(), allowed_row.numpy(), parts,
+        k, every, few_of, room, allowed.numpy(), allowed_row.numpy(), parts,
     )  # fmt: skip
     indptr, row = cpu.gather(*found, spread, k, threads(count, STEPS * count))
     query = torch.from_numpy(np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr)))
@@ -235,12 +236,13 @@ def _group(
     return out
 
 
-def _sample(rows: int, k: int, room: int) -> tuple[int, int]:
-    """One of how many rows is looked at beforehand (1: none is), and the place of the best of these that all rows' k-th
-    best is hardly ever behind."""
-    there = k / SAMPLED
-    few = int(np.ceil(there + SAFETY * there**0.5 + 2.0))
-    return (SAMPLED, few) if rows >= LEAST and few <= min(room, rows // (2 * SAMPLED)) else (1, 0)
+def _sample(rows: int, k: int, room: int, parts: int) -> tuple[int, np.ndarray]:
+    """One of how many rows is looked at beforehand (1: none is), and the place of the best of these, of all rows and of
+    the share of one of `parts`, that all rows' k-th best is hardly ever behind."""
+    there = k / SAMPLED / np.array([1, parts])
+    few = np.ceil(there + SAFETY * there**0.5 + 2.0).astype(np.int32)
+    enough = rows >= LEAST * parts and few[0] <= min(room, rows // (2 * SAMPLED * parts))
+    return (SAMPLED, few) if enough else NO_SAMPLE
 
 
 def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, float, float]:

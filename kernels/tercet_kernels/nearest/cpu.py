@@ -43,19 +43,19 @@ def select(values, size, k):
 
 
 @njit(nogil=True, cache=True)
-def spread_of(row, q, spread):
-    """How far the product of a row's and a query's rounded forms may be from their own."""
-    error, slope, least = spread
-    return np.float32(error[min(row, error.size - 1)] * slope[q] + least[q])
-
-
-@njit(nogil=True, cache=True)
 def tighten(rows, upper, size, q, spread, k, spare):
-    """The k-th largest lower bound (-inf for fewer) after dropping rows whose upper bound is below it."""
+    """The k-th largest lower bound (-inf for fewer) after dropping rows whose upper bound is below it.
+
+    Args:
+        spread: (error of rows, slope, least of queries): the product of rounded forms is within error * slope + least
+            of that of a row and a query; one error stands for all rows.
+    """
     if size < k:
         return np.float32(-np.inf), size
+    error, slope, least = spread[0], spread[1][q], spread[2][q]
+    last = error.size - 1
     for i in range(size):
-        spare[i] = upper[i] - np.float32(2.0) * spread_of(rows[i], q, spread)
+        spare[i] = upper[i] - np.float32(2.0) * np.float32(error[min(rows[i], last)] * slope + least)
     bound = select(spare, size, k)
     kept = 0
     for i in range(size):
@@ -94,20 +94,8 @@ def squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow):
         bounds[q] = np.inf
 
 
-@njit(nogil=True, cache=True, inline="always")
-def admit(
-    q, row, value, near, upper, sizes, limits, bounds, spread, k, spare, allowed, allowed_row, overflow,
-):  # fmt: skip
-    """Take a row whose upper bound passes; the bound is raised whenever k more rows have come in."""
-    mask = allowed_row[q]
-    if mask < 0 or allowed[mask, row]:
-        if sizes[q] == limits[q]:
-            squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow)
-        if value >= bounds[q]:
-            size = sizes[q]
-            near[q, size] = row
-            upper[q, size] = value
-            sizes[q] = size + 1
+# Each scan takes in what passes in its own lines: a function for it, even an inlined one, would count references to all
+# of its arrays for every row, which costs ten times what it does.
 
 
 @njit(nogil=True, cache=True)
@@ -115,6 +103,7 @@ def scan_tiles(
     vectors, codes, coded, step, unit, spread, hidden, packed, queries, k, low, high, ahead, behind, near, upper, sizes,
     limits, bounds, spare, allowed, allowed_row, overflow,
 ):  # fmt: skip
+    error, slope, least = spread[0], spread[1][0], spread[2][0]
     width = vectors.shape[1]
     pairs = (width + 1) // 2
     wide = np.zeros((TILE, 2 * pairs), np.int16)
@@ -129,7 +118,8 @@ def scan_tiles(
             row = min(start + i, stop - 1)
             scales[i] = step[min(row, step.size - 1)] * unit[0]
             out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
-            shifts[i] = np.float32(-np.inf) if out_of else spread_of(row, 0, spread)
+            shift = np.float32(error[min(row, error.size - 1)] * slope + least)
+            shifts[i] = np.float32(-np.inf) if out_of else shift
         for first in range(ahead, behind, 2 * LANES):
             two = first + LANES < queries
             across = 2 * LANES if two else LANES
@@ -149,10 +139,16 @@ def scan_tiles(
                     while word != 0:
                         j = lowest_bit(word)
                         word &= word - 1
-                        admit(
-                            first + j, start + i + r, flat[r * across + j], near, upper, sizes, limits, bounds, spread,
-                            k, spare, allowed, allowed_row, overflow,
-                        )  # fmt: skip
+                        q, row, value = first + j, start + i + r, flat[r * across + j]
+                        mask = allowed_row[q]
+                        if mask < 0 or allowed[mask, row]:
+                            if sizes[q] == limits[q]:
+                                squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow)
+                            if value >= bounds[q]:
+                                size = sizes[q]
+                                near[q, size] = row
+                                upper[q, size] = value
+                                sizes[q] = size + 1
 
 
 @njit(nogil=True, cache=True)
@@ -201,19 +197,30 @@ def scan_bytes(
                     while word != 0:
                         j = lowest_bit(word)
                         word &= word - 1
-                        admit(
-                            first + j, (start + i + r) * every, flat[r * across + j], near, upper, sizes, limits,
-                            bounds, spread, k, spare, allowed, allowed_row, overflow,
-                        )  # fmt: skip
+                        q, row, value = first + j, (start + i + r) * every, flat[r * across + j]
+                        mask = allowed_row[q]
+                        if mask < 0 or allowed[mask, row]:
+                            if sizes[q] == limits[q]:
+                                squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow)
+                            if value >= bounds[q]:
+                                size = sizes[q]
+                                near[q, size] = row
+                                upper[q, size] = value
+                                sizes[q] = size + 1
 
 
 @njit(nogil=True, cache=True)
-def foresee(ahead, behind, few, near, upper, sizes, start, bounds, spread, spare, overflow):
-    """Take the bounds of a sample's `few` best rows for those of all rows, and empty the buffers."""
+def foresee(ahead, behind, few, near, upper, sizes, limits, start, bounds, spread, spare, overflow):
+    """Take the bounds of a sample's `few` best rows for those of all rows, and empty the buffers.
+
+    They are used to the end then: raising a bound costs more than some rows too many, once it is about right.
+    """
     for q in range(ahead, behind):
         if not overflow[q]:
             bound, _ = tighten(near[q], upper[q], sizes[q], q, spread, few, spare)
             start[q] = bound
+            if bound > -np.inf:
+                limits[q] = near.shape[1]
         bounds[q] = max(start[q], -np.finfo(np.float32).max)
         sizes[q] = 0
         overflow[q] = False
@@ -225,6 +232,7 @@ def scan_rows(
     allowed_row, overflow,
 ):  # fmt: skip
     """The same for one query over int8 codes, bound by reading them; their width is a multiple of 2 * LANES."""
+    error, slope, least = spread[0], spread[1][q], spread[2][q]
     out = np.empty(ROW_BLOCK, np.int32)
     stride = codes.shape[1]
     blocks = codes.shape[1] // (2 * LANES)
@@ -232,16 +240,22 @@ def scan_rows(
         first = max(0, min(start, codes.shape[0] - ROW_BLOCK))
         row_products(codes.ctypes.data + first * stride, stride, query.ctypes.data, blocks, out.ctypes.data)
         for row in range(start, min(start + ROW_BLOCK, high)):
-            value = np.float32(out[row - first]) * (step[row] * unit[q]) + spread_of(row, q, spread)
+            value = np.float32(out[row - first]) * (step[row] * unit[q]) + np.float32(error[row] * slope + least)
             if value >= bounds[q] and not (hidden.size > 0 and hidden[row]):
-                admit(
-                    q, row, value, near, upper, sizes, limits, bounds, spread, k, spare, allowed, allowed_row, overflow,
-                )  # fmt: skip
+                mask = allowed_row[q]
+                if mask < 0 or allowed[mask, row]:
+                    if sizes[q] == limits[q]:
+                        squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow)
+                    if value >= bounds[q]:
+                        size = sizes[q]
+                        near[q, size] = row
+                        upper[q, size] = value
+                        sizes[q] = size + 1
 
 
 @njit(nogil=True, cache=True, parallel=True)
 def scan(
-    vectors, codes, first_sum, form, size, step, unit, spread, hidden, packed, plain, queries, k, every, few, room,
+    vectors, codes, first_sum, form, size, step, unit, spread, hidden, packed, plain, queries, k, every, few_of, room,
     allowed, allowed_row, threads,
 ):  # fmt: skip
     """Rows of each query that can be among its k nearest; `form` is WIDENED, CODED or BYTES.
@@ -249,9 +263,9 @@ def scan(
     Many queries are shared out among the threads, few of them share out the rows and have a buffer a thread: every
     buffer finds its own bound, which costs as much for a part of the rows as for all of them.
 
-    With `every` above 1 the bounds of BYTES begin where the `few` best of each `every`-th row are, which spares most of
-    the rows that come in before a bound has risen. `start` tells what they began with: where the k-th best of all rows
-    is below that, rows may be missing.
+    With `every` above 1 the bounds of BYTES begin where the best of each `every`-th row are, `few_of` all rows or a
+    thread's share of them, which spares most of the rows that come in before a bound has risen. `start` tells what they
+    began with: where the k-th best of all rows is below that, rows may be missing.
     """
     lanes = (queries + LANES - 1) // LANES * LANES
     blocks = (queries + 2 * LANES - 1) // (2 * LANES)
@@ -262,13 +276,14 @@ def scan(
     sizes = np.zeros((parts, queries), np.int64)
     overflow = np.zeros((parts, queries), np.bool_)
     start = np.full((parts, queries), -np.inf, np.float32)
+    few = few_of[0 if by_query else 1]
     share = (size + parts - 1) // parts
     for t in prange(threads):
         at = np.int64(t)
         part = np.int64(0) if by_query else at
         bounds = np.full(lanes, np.inf, np.float32)
         bounds[:queries] = -np.finfo(np.float32).max
-        limits = np.full(queries, min(room, 2 * k + 16), np.int64)
+        limits = np.full(queries, room if size <= room else min(room, 2 * k + 16), np.int64)
         spare = np.empty(room, np.float32)
         low, high = min(size, part * share), min(size, (part + 1) * share)
         if plain.shape[0]:
@@ -283,13 +298,13 @@ def scan(
             if form == BYTES and every > 1:
                 fewer = np.full(queries, min(room, 2 * few + 16), np.int64)
                 scan_bytes(
-                    codes, first_sum, step, unit, spread, hidden, packed.view(np.uint8), queries, few, 0,
-                    (size + every - 1) // every, every, ahead, behind, near[part], upper[part], sizes[part], fewer,
-                    bounds, spare, allowed, allowed_row, overflow[part],
+                    codes, first_sum, step, unit, spread, hidden, packed.view(np.uint8), queries, few,
+                    (low + every - 1) // every, (high + every - 1) // every, every, ahead, behind, near[part],
+                    upper[part], sizes[part], fewer, bounds, spare, allowed, allowed_row, overflow[part],
                 )  # fmt: skip
                 foresee(
-                    ahead, behind, few, near[part], upper[part], sizes[part], start[part], bounds, spread, spare,
-                    overflow[part],
+                    ahead, behind, few, near[part], upper[part], sizes[part], limits, start[part], bounds, spread,
+                    spare, overflow[part],
                 )  # fmt: skip
             if form == BYTES:
                 scan_bytes(
