@@ -90,10 +90,10 @@ def _flat(column: pa.LargeStringArray) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.uint8)
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return _tensor(bounds), _tensor(held)
+    return over(bounds), over(held)
 
 
-def _tensor(array: np.ndarray) -> torch.Tensor:
+def over(array: np.ndarray) -> torch.Tensor:
     """A tensor over an array that is only read."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")

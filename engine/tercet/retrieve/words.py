@@ -78,7 +78,7 @@ def hand_over(before: Graph, after: Graph, carried: Carried) -> None:
 
 def give(graph: Graph, handed: Handed) -> None:
     """Keep a text index with a graph: as it is where nothing has changed, else until it is needed."""
-    if handed.carried.row is None:
+    if handed.carried.runs is None:
         graph.latest("_lexical", handed.columns, lambda: handed.text)
     else:
         object.__setattr__(graph, HANDED, handed)
