@@ -26,23 +26,21 @@ class Given(NamedTuple):
 
 
 class FewIds(IdIndex):
-    """An `IdIndex` for one use: nothing is made beforehand."""
+    """An `IdIndex` for few ids at a time; without an order of its own nothing is made beforehand."""
 
-    def __init__(self, ids: pa.LargeStringArray, *, is_sorted: bool) -> None:
-        self.ids, self._sorted = ids, is_sorted
+    def __init__(self, ids: pa.LargeStringArray, *, is_sorted: bool, order: np.ndarray | None = None) -> None:
+        self.ids, self.order, self._bisects = ids, order, is_sorted or order is not None
 
     def rows(self, wanted: pa.LargeStringArray) -> np.ndarray:
         """See `IdIndex.rows`."""
-        if not self._sorted:
-            found = pc.index_in(wanted, value_set=self.ids, skip_nulls=True)
-            return np.array(pc.fill_null(found, -1), np.int32)
-        place, found = positions(self.ids, wanted.fill_null("") if wanted.null_count else wanted)
-        return np.where(found & np.asarray(wanted.is_valid()), place, -1).astype(np.int32)
+        if self._bisects:
+            return self.few(wanted)
+        return np.array(pc.fill_null(pc.index_in(wanted, value_set=self.ids, skip_nulls=True), -1), np.int32)
 
 
 def node_rows(graph: Graph, ids: pa.LargeStringArray) -> np.ndarray:
-    """(K,) int64 rows of ids, -1 for unknown or missing ones; nothing is kept with the graph for it."""
-    return FewIds(graph.ids, is_sorted=graph.order == "canonical").rows(ids).astype(np.int64)
+    """(K,) int64 rows of ids, -1 for unknown or missing ones."""
+    return graph.index.few(ids).astype(np.int64)
 
 
 def given_nodes(graph: Graph, table: Any) -> Given:

@@ -20,6 +20,7 @@ from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument
 from tercet.given_rows import FewIds, Given, given_edges, given_nodes, listed, plain_edges, whole_edges
 from tercet.graph import Graph
+from tercet.ids import IdIndex
 from tercet.merged_rows import AT, Names, edge_splice, used_names
 from tercet.neighbour_lists import changed_lists, edges_at
 from tercet.nodes import NodeColumns, read_nodes
@@ -37,7 +38,10 @@ FOUND = {  # kept with a graph under these names, and the columns that it was fo
     "_uniform": ("edge_importance", "edge_feedback"), "_heaviest": ("importance", "edge_importance"),
     "_most_important": ("edge_importance",),
     "_usual_feedback": ("edge_feedback",), "_missing": ("importance", "feedback"),
-    "_relation_column": ("relation", "relation_names"), "_key_row": ("source", "keys"),
+    "_relation_column": ("relation", "relation_names"), "_key_row": ("source", "keys"), "_labels": ("nodes",),
+    "_folded_labels": ("nodes",), "_node_properties": ("nodes",), "_edge_properties": ("edges",),
+    "_filter_masks": ("nodes",), "_weight_rank": ("edges",), "_dataset_codes": ("nodes", "edges"),
+    **{f"_walk_{direction}_cpu": ("out", "into") for direction in ("out", "in", "both")},
 }  # fmt: skip
 
 
@@ -68,7 +72,7 @@ class Layout(NamedTuple):
         low = np.maximum.accumulate(np.append(-1, held))[:-1]
         new = (held < 0) | (held <= low)
         held[new] = before + np.arange(new.sum())
-        return Layout(splice, Splice.taken(held, before), home)
+        return Layout(splice, Splice.taken(held, before), np.where(new[splice.fresh], -1, home))
 
 
 def changed(
@@ -154,18 +158,33 @@ def _with(graph: Graph, nodes: Any, edges: Any) -> Change:
         wanted = _with_sentences(graph, n, layout, wanted)
     if wanted is None:
         return assemble(graph, layout, n, None, None, report)
-    ids = graph.ids if n is None or layout is None else layout.splice.text(graph.ids, n.ids)
+    index = graph.index if n is None or layout is None else _index_after(graph, layout, n)
     titles = None
     if options.edge_keys == "edge":
         titles = one_piece(graph.nodes.column("context_title"))
         if n is not None and layout is not None:
             titles = layout.splice.text(titles, one_piece(n.table.column("context_title")))
     e = read_edges(
-        wanted.columns | {AT: np.arange(len(wanted.home))}, FewIds(ids, is_sorted=canonical), report,
+        wanted.columns | {AT: np.arange(len(wanted.home))}, index, report,
         canonical=canonical, duplicates=options.repeats(graph.order), skip=False, strip=options.strip,
         check=options.check_weights, node_labels=titles,
     )  # fmt: skip
-    return assemble(graph, layout, n, wanted.replaced, (e, wanted.home), report, ids=ids)
+    return assemble(graph, layout, n, wanted.replaced, (e, wanted.home), report, index=index)
+
+
+def _index_after(graph: Graph, layout: Layout, n: NodeColumns | None) -> IdIndex:
+    """What finds the ids of the changed nodes: the order of those that stay is that of before."""
+    before, nodes = graph.index, layout.stays
+    fresh = graph.ids[:0] if n is None else n.ids.take(pa.array(np.flatnonzero(layout.home < 0)))
+    gone = before.ids.take(pa.array(nodes.gone))
+    ids = before.ids if not nodes.moves and not len(fresh) else nodes.text(before.ids, fresh)
+    if before.order is None:
+        return FewIds(ids, is_sorted=True)
+    at, lost = (positions(before.ids, x, before.order)[0] for x in (fresh, gone))
+    by_id = np.asarray(pc.sort_indices(fresh)).astype(np.int64)
+    ranks = Splice.of(len(before.ids), np.sort(lost), at[by_id])
+    order = ranks.column(over(before.order), nodes.fresh[by_id].astype(np.int32), nodes.row if nodes.shifts else None)
+    return FewIds(ids, is_sorted=False, order=order.numpy())
 
 
 def _titled(graph: Graph, columns: dict[str, Any]) -> Graph:
@@ -226,7 +245,7 @@ def assemble(
     e: tuple[EdgeColumns, np.ndarray] | None,
     report: ImportReport,
     edge_take: np.ndarray | None = None,
-    ids: pa.LargeStringArray | None = None,
+    index: IdIndex | None = None,
 ) -> Change:
     """Put old and changed rows together.
 
@@ -235,11 +254,13 @@ def assemble(
             no others come.
         e: checked edges, and the old row that each given one takes the place of (-1 for a new one).
         edge_take: which of the old edges, then those of `e`, stands in each row, where that is known already.
-        ids: of the changed nodes, where they are made already.
+        index: of the changed nodes, where it is made already.
     """
     new: dict[str, Any] = {"report": report}
     if layout is not None:
-        new |= _nodes(graph, layout, n, ids)
+        if index is None and "_index" in graph.__dict__:
+            index = _index_after(graph, layout, n)
+        new |= _nodes(graph, layout, n, None if index is None else index.ids)
     nodes = Splice.of(graph.num_nodes, NONE, NONE) if layout is None else layout.stays
     edges, names = Splice.of(graph.num_edges, NONE, NONE), None
     if edge_take is not None:
@@ -253,6 +274,10 @@ def assemble(
     new |= changed_lists(graph, nodes, edges, *(new.get(name, getattr(graph, name)) for name in ("source", "target")))
     out = replace(graph, **new)
     _hand_over(graph, out, names, edges)
+    if layout is None and "_index" in graph.__dict__:
+        _keep(out, "_index", graph.index)
+    elif index is not None:
+        _keep(out, "_index", IdIndex(index.ids, is_sorted=index.order is None, order=index.order))
     report.nodes, report.edges = out.num_nodes, out.num_edges
     keys = None if names is None else names[1].splice
     return Change(

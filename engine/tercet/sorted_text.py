@@ -18,13 +18,19 @@ class Merged(NamedTuple):
     new: np.ndarray  # (r,) int32 row of each new name
 
 
-def positions(column: pa.LargeStringArray, wanted: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
+def positions(
+    column: pa.LargeStringArray, wanted: pa.LargeStringArray, order: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Where texts belong in a sorted column without nulls.
+
+    Args:
+        order: (n,) int32: the column isn't sorted, and this is its rows, ascending by their texts; places are places
+            in it.
 
     Returns:
         place (P,) int64: the first row that isn't smaller; found (P,) bool: whether it is equal.
     """
-    place, found = lower_bound(*_flat(column), *_flat(wanted))
+    place, found = lower_bound(*_flat(column), *_flat(wanted), None if order is None else over(order))
     return place.numpy(), found.numpy()
 
 

@@ -125,7 +125,7 @@ class Transaction:
         self._owned = [] if keep else [b.owner.cpu().numpy() for b in state.planner.bound]
         self._owners = None if keep else list(self._owned)
         self._since = Since(tuple(Carried() for _ in self._collections))  # since the transaction began
-        self._touched = False
+        self._touched = self._renumbered = False
         return self
 
     def __exit__(
@@ -242,6 +242,7 @@ class Transaction:
             anew=anew,
         )  # fmt: skip
         rows = change.node_rows
+        self._renumbered |= rows is not None or change.key_rows is not None
         lost = np.zeros(0, bool) if rows is None else rows < 0
         gone_ids = before.ids.filter(pa.array(lost)) if lost.any() else None
         for i, c in enumerate(self._collections):
@@ -316,22 +317,24 @@ class Transaction:
     def _published(self) -> State:
         engine, graph = self._engine, self._graph
         moved = self._state.graph if graph is self._state.graph else graph.to(engine.device)
-        bound = None
+        before, bound, unread = self._state.planner, None, None
         if self._owners is not None:
             size = {"relation": len(moved.keys), "node": moved.num_nodes}
             bound = [
                 rebound(held, c, owner, size[c.kind], moved.device, same_rows=owner is was)
-                for held, c, owner, was in zip(
-                    self._state.planner.bound, self._collections, self._owners, self._owned, strict=True
-                )
+                for held, c, owner, was in zip(before.bound, self._collections, self._owners, self._owned, strict=True)
             ]
-        planner = Planner(moved, self._collections, engine.rules, bound)
-        before = self._state.since
+        elif not self._renumbered and all(
+            b.collection is c for b, c in zip(before.bound, self._collections, strict=True)
+        ):
+            bound, unread = before.bound, before.unread
+        planner = Planner(moved, self._collections, engine.rules, bound, unread)
+        since = self._state.since
         if moved is not self._state.graph and not self._since.anew:
             hand_over(self._state.graph, moved, self._since.nodes)
         return replace(
             self._state, graph=moved, collections=self._collections, planner=planner, version=self._state.version + 1,
-            since=None if before is None else before.through(self._since),
+            since=None if since is None else since.through(self._since),
         )  # fmt: skip
 
 

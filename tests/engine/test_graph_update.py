@@ -137,7 +137,9 @@ def follow(given_steps, order, edge_keys, missing, strip) -> None:
         {"source": "a", "relation": "r", "target": "b", "edge_text": "It is", "id": "e2", "superseded": True},
     ]}  # fmt: skip
     graph = build(nodes, edges, **options)
+    assert "_index" in graph.__dict__ or graph.index
     for step in given_steps:
+        assert "_index" in graph.__dict__  # handed from version to version
         before = graph.ids.to_pylist(), graph.keys.to_pylist()
         if step[0] == "delete":
             gone = [i for i in dict.fromkeys(step[1]) if i in nodes]
@@ -171,7 +173,10 @@ def follow(given_steps, order, edge_keys, missing, strip) -> None:
         if graph.options == got.graph.options:
             carried(graph, got)
         graph = got.graph
-        same(graph, build(nodes, edges, **options))
+        want = build(nodes, edges, **options)
+        same(graph, want)
+        assert graph.index.ids.equals(want.ids)
+        assert order == "canonical" or graph.index.order.tolist() == want.index.order.tolist()
         for rows, old, after in (
             (got.node_rows, before[0], graph.ids.to_pylist()), (got.key_rows, before[1], graph.keys.to_pylist()),
         ):  # fmt: skip

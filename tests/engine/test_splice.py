@@ -212,6 +212,19 @@ def test_vectors_and_attributes_leave_owners_and_bindings_alone() -> None:
         assert (made.distinct, made.identity) == (anew.distinct, anew.identity)
 
 
+def test_a_text_index_stays_where_no_text_changes() -> None:
+    engine = Engine(start("canonical"), [])
+    found = engine.text_search(["name 3"], k=5).to_arrow()
+    index, ids = engine.graph.__dict__["_lexical"][1], engine.graph.ids.to_pylist()
+    engine.upsert({"id": ids[:2], "type": ["a", "b"], "importance_weight": [0.1, 0.2]})
+    engine.upsert(edges={"source": ids[:1], "target": ids[1:2], "relation": ["new"]})
+    assert engine.graph.__dict__["_lexical"][1] is index
+    assert engine.text_search(["name 3"], k=5).to_arrow().equals(found)
+    engine.upsert({"id": ids[:1], "name": ["other"]})
+    assert "_lexical" not in engine.graph.__dict__
+    assert engine.text_search(["other"], k=5).to_arrow()["id"].to_pylist() == ids[:1]
+
+
 def same_memory(a: pa.ChunkedArray, b: pa.ChunkedArray) -> bool:
     held = [[None if x is None else x.address for x in column.chunk(0).buffers()] for column in (a, b)]
     return held[0] == held[1]
@@ -245,3 +258,18 @@ def given_tables(graph: Graph) -> tuple[dict, dict]:
         {"source": [e[0] for e in ends], "relation": [e[1] for e in ends], "target": [e[2] for e in ends],
          "importance_weight": graph.edge_importance.numpy(), "feedback_weight": graph.edge_feedback.numpy()},
     )  # fmt: skip
+
+
+def test_kept_unknown_owners_are_bound_once() -> None:
+    rng = np.random.default_rng(4)
+    graph = start("input")
+    ids = graph.ids.to_pylist()
+    held = Collection.build("a", rng.normal(size=(61, 4)), [*ids, "nobody"], order="input")
+    engine = Engine(graph, [held], mode="cognee")
+    bound = engine.bound
+    engine.upsert({"id": ids[:2], "description": ["x", "y"]})
+    assert engine.bound is bound
+    engine.upsert({"id": ["nobody"]})
+    assert engine.bound[0].owner.tolist() == [*range(60), 60]
+    engine.upsert(vectors={"a": ([ids[0]], rng.normal(size=(1, 4)))})
+    assert engine.bound[0].owner.tolist() == [*range(1, 60), 60, 0]
