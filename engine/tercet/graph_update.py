@@ -25,7 +25,7 @@ from tercet.merged_rows import AT, Names, edge_splice, used_names
 from tercet.neighbour_lists import changed_lists, edges_at
 from tercet.nodes import NodeColumns, read_nodes
 from tercet.sorted_text import coded, over, positions
-from tercet.splice import NONE, Splice
+from tercet.splice import NONE, Splice, ascending
 from tercet.tables import ImportReport, one_piece
 from tercet_kernels import csr
 
@@ -133,12 +133,12 @@ def _among(size: int, rows: np.ndarray) -> np.ndarray:
 
 def _without(graph: Graph, nodes: np.ndarray, edges: np.ndarray) -> Change:
     layout = None
-    gone = np.unique(edges)
+    gone = ascending(edges)
     if len(nodes):
         lost = _among(graph.num_edges, gone)
         lost[edges_at(graph, nodes)] = True
         gone = np.flatnonzero(lost)
-        splice = Splice.of(graph.num_nodes, np.unique(nodes), NONE)
+        splice = Splice.of(graph.num_nodes, ascending(nodes), NONE)
         layout = Layout(splice, splice, NONE)
     return assemble(graph, layout, None, gone if len(gone) else None, None, ImportReport())
 

@@ -49,14 +49,22 @@ def used_names(
     coming = np.bincount(new_codes[new_codes >= 0], minlength=len(new_names))
     fresh = np.flatnonzero((coming > 0) & ~found)
     staying = place[found & (coming > 0)]
-    suspects = np.setdiff1d(lost, staying)
+    if len(lost) > size:  # counting is faster than sorting
+        less = np.bincount(lost, minlength=size)
+        less[staying] = 0
+        suspects = np.flatnonzero(less)
+    else:
+        suspects = np.setdiff1d(lost, staying)
     if len(suspects):
         graph.once(key, lambda: np.bincount(codes[codes >= 0], minlength=size))
     held: np.ndarray | None = graph.__dict__.get(key)
     dead = NONE
     if held is not None:
         counts = held.copy()
-        np.subtract.at(counts, lost, 1)
+        if len(lost) > size:
+            counts -= np.bincount(lost, minlength=size)
+        else:
+            np.subtract.at(counts, lost, 1)
         np.add.at(counts, place[found], coming[found])
         dead = suspects[counts[suspects] == 0].astype(np.int64)
     new = np.full(len(new_names), -1, np.int32)

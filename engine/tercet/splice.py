@@ -16,6 +16,7 @@ from tercet.carried import Carried, gaps, stretches, taken_by
 from tercet.tables import no_texts, one_piece
 from tercet_kernels.splice import numbered, splice
 
+MOST = 4  # where more than one row in so many goes, what stays is looked through instead of what goes
 SHORT = 16  # rows: stretches that are shorter on average are taken row by row
 NONE = np.zeros(0, np.int64)
 
@@ -37,6 +38,12 @@ class Splice:
             gone: (G,) ascending. place: (K,) the old row that each new one stands before, up to `before`; several at
                 one place keep their order.
         """
+        if not len(place) and len(gone) * MOST > before:
+            kept = np.ones(before, bool)
+            kept[gone] = False
+            made = Splice.taken(np.flatnonzero(kept), before)
+            made.__dict__["gone"] = gone
+            return made
         order = np.argsort(place, kind="stable")
         at = place[order]
         fresh = np.empty(len(place), np.int64)
@@ -45,7 +52,7 @@ class Splice:
         if len(at):
             start = np.unique(np.concatenate([start, at]))
         start = start[start < before]
-        left = np.searchsorted(gone, start)
+        left = np.searchsorted(gone, start) if len(at) else np.arange(len(start))
         end = np.minimum(np.append(start[1:], before), np.append(gone, before)[left]) if len(start) else start
         kept = end > start
         first = (start - left + np.searchsorted(at, start, side="right"))[kept]
@@ -167,6 +174,11 @@ class Splice:
             out[name] = self.text(held, None if new is None else one_piece(new.column(name)))
             same &= out[name] is held
         return old if same and not self.moves else pa.table({name: out[name] for name in names})
+
+
+def ascending(rows: np.ndarray) -> np.ndarray:
+    """Distinct rows in ascending order; the same array where they are so already."""
+    return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
 def _through(runs: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -43,6 +43,7 @@ def test_equals_plain_lists(change, short) -> None:
     take = plain(*change)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(splice, "SHORT", 1000 if short else 0)
+        patch.setattr(splice, "MOST", 1000 if short else 0)
         for made in (Splice.of(size, gone, place), Splice.taken(np.array(take, np.int64), size)):
             assert made.take.tolist() == take
             assert made.size == len(take)
