@@ -1,6 +1,6 @@
 """Candidates: what each collection found for each query, and the elements they stand for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -78,12 +78,25 @@ def bind(collections: list[Collection], graph: Graph, *, keep_unknown: bool) -> 
 def bind_rows(collection: Collection, owner: np.ndarray, size: int, device: torch.device) -> Bound:
     """A collection whose owners are known by row: (V,) int32 in [0, size), or -1."""
     rows = torch.from_numpy(np.ascontiguousarray(owner))
-    held = torch.nonzero(rows >= 0).flatten()
-    indptr, order = csr.group(rows[held], size)
-    by_owner = (indptr.to(device), held[order.long()].int().to(device))
-    distinct = bool((indptr.diff() <= 1).all())
-    identity = collection.size == size and bool((rows == torch.arange(collection.size)).all())
+    indptr, order = csr.group(rows, size)
+    by_owner = (indptr.to(device), order.to(device))
+    distinct = csr.most(indptr) <= 1
+    # as many as there are owners, each of which has one, and in their order
+    identity = distinct and collection.size == size == len(order) and bool((owner[1:] > owner[:-1]).all())
     return Bound(collection, rows.to(device), by_owner, distinct, identity)
+
+
+def rebound(
+    held: Bound, collection: Collection, owner: np.ndarray, size: int, device: torch.device, *, same_rows: bool
+) -> Bound:
+    """What `bind_rows` gives, from a version before.
+
+    Args:
+        held: the collection as it was. same_rows: its rows belong to the same owners.
+    """
+    if not same_rows or held.by_owner[0].shape[0] != size + 1:
+        return bind_rows(collection, owner, size, device)
+    return held if held.collection is collection else replace(held, collection=collection)
 
 
 def search(bound: Bound, queries: torch.Tensor, most: int, mask: tuple[torch.Tensor, torch.Tensor] | None) -> Listing:

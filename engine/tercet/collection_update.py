@@ -14,14 +14,17 @@ from tercet.ids import canonical_ids
 from tercet.index.raw import RawIndex
 from tercet.index.segmented import SegmentedIndex, segmented
 from tercet.normalise import fold
-from tercet.sorted_text import positions, spread, taken
+from tercet.sorted_text import positions
+from tercet.splice import Splice
+
+SORTED = "_sorted_by_owner"  # kept with a collection under this name
 
 
 class Moved(NamedTuple):
-    """A changed collection, and which of the old rows, then the added ones, stands in each of its rows."""
+    """A changed collection, and where its rows come from."""
 
     collection: Collection
-    take: np.ndarray  # (V',) int64
+    splice: Splice
 
 
 def added_rows(collection: Collection, vectors: Any, owner: Any, *, strip: bool) -> Collection:
@@ -51,6 +54,23 @@ def added_rows(collection: Collection, vectors: Any, owner: Any, *, strip: bool)
     return made
 
 
+def rows_of_owners(collection: Collection, owner: pa.LargeStringArray) -> np.ndarray:
+    """(G,) int64 the rows that belong to some owners, ascending."""
+    if not _by_owner(collection):
+        return np.flatnonzero(np.asarray(pc.is_in(collection.owner, value_set=owner), bool))
+    owner = owner.unique()
+    low, found = positions(collection.owner, owner)
+    at = low[found]
+    rows = [at]
+    while len(at):  # as often as an owner has rows
+        at = at[at + 1 < collection.size] + 1
+        at = at[
+            np.asarray(pc.equal(collection.owner.take(pa.array(at)), collection.owner.take(pa.array(at - 1))), bool)
+        ]
+        rows.append(at)
+    return np.sort(np.concatenate(rows))
+
+
 def changed_rows(collection: Collection, gone: np.ndarray, added: Collection | None) -> Moved:
     """The collection without some rows and with others.
 
@@ -58,32 +78,27 @@ def changed_rows(collection: Collection, gone: np.ndarray, added: Collection | N
     came later has no node sets of its own.
 
     Args:
-        gone: (V,) bool; all rows of the owners that are added are among them.
+        gone: (G,) ascending rows; all those of the owners that are added are among them.
     """
     size = collection.size
     new_owner = pa.array([], pa.large_string()) if added is None else added.owner
-    if _by_owner(collection):
+    sorted_ = _by_owner(collection)
+    place = np.full(len(new_owner), size, np.int64)
+    if sorted_:
         place, _ = positions(collection.owner, new_owner)  # equal owners are gone, so any place among them is right
-    else:
-        place = np.full(len(new_owner), size, np.int64)
-    old, new = spread(size, place)
-    shrunk = np.cumsum(np.bincount(old[gone], minlength=size + len(new))) if len(old) else np.zeros(len(new), np.int64)
-    row = np.where(gone, -1, old - shrunk[old]) if size else old
-    new = new - shrunk[new]
-    take = taken(row, new)
-    at = pa.array(take)
-    zero = np.zeros(size + len(new), bool)
-    zero[collection.zero_norm] = True
-    if added is not None:
-        zero[size + added.zero_norm] = True
+    splice = Splice.of(size, gone, place)
+    zero = splice.rows(collection.zero_norm.astype(np.int64))
+    new_zero = splice.fresh[:0] if added is None else splice.fresh[added.zero_norm]
     sets: dict[str, Any] = {}
     if collection.set_indptr is not None:
-        sets = carried_sets(collection, take)
+        sets = carried_sets(collection, splice.take)
     out = replace(
-        collection, index=_index(collection, row, new, added, take), zero_norm=np.flatnonzero(zero[take]),
-        owner=pa.concat_arrays([collection.owner, new_owner]).take(at), **sets,
+        collection, index=_index(collection, splice, added), owner=splice.text(collection.owner, new_owner),
+        zero_norm=np.sort(np.concatenate([zero[zero >= 0], new_zero])), **sets,
     )  # fmt: skip
-    return Moved(out, take)
+    if sorted_:
+        out.__dict__[SORTED] = True
+    return Moved(out, splice)
 
 
 def compacted(collection: Collection) -> Collection:
@@ -93,11 +108,14 @@ def compacted(collection: Collection) -> Collection:
 
 
 def _by_owner(collection: Collection) -> bool:
-    """Whether rows ascend by owner, as those of a canonical collection do."""
+    """Whether rows ascend by owner, as those of a canonical collection do; found out once."""
     owner = collection.owner
     if isinstance(collection.index, RawIndex):  # its ties keep the order in which rows were given
         return False
-    return len(owner) < 2 or bool(pc.all(pc.less_equal(owner[:-1], owner[1:])).as_py())
+    if SORTED not in collection.__dict__:
+        ascending = len(owner) < 2 or bool(pc.all(pc.less_equal(owner[:-1], owner[1:])).as_py())
+        collection.__dict__[SORTED] = ascending
+    return bool(collection.__dict__[SORTED])
 
 
 def _rows(index: Any) -> Any:
@@ -106,19 +124,16 @@ def _rows(index: Any) -> Any:
     return getattr(index, "vectors", None) if hasattr(index, "vectors") else index.inner.vectors
 
 
-def _index(
-    collection: Collection, row: np.ndarray, new_row: np.ndarray, added: Collection | None, take: np.ndarray
-) -> Any:
+def _index(collection: Collection, splice: Splice, added: Collection | None) -> Any:
     index = collection.index
     if isinstance(index, RawIndex):
         rows = index.vectors
         if added is not None and isinstance(added.index, RawIndex):
             rows = torch.cat([rows, added.index.vectors.to(rows.device)])
-        return RawIndex(rows[torch.from_numpy(take).to(rows.device)], index.metric)
+        return RawIndex(rows[torch.from_numpy(splice.take).to(rows.device)], index.metric)
     held = segmented(index)
     assert held is not None
-    more = None if added is None else added.index
-    return held.changed(torch.from_numpy(row.astype(np.int32)), more, torch.from_numpy(new_row.astype(np.int32)))  # type: ignore[arg-type]
+    return held.changed(splice.row, None if added is None else added.index, torch.from_numpy(splice.fresh).int())  # type: ignore[arg-type]
 
 
 def carried_sets(collection: Collection, take: np.ndarray) -> dict[str, Any]:

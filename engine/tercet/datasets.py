@@ -36,10 +36,21 @@ def dataset_codes(graph: Graph) -> tuple[list[str], np.ndarray, np.ndarray]:
     return graph.once("_dataset_codes", made)
 
 
-def crossing(graph: Graph) -> np.ndarray:
-    """(X,) int64 rows of edges between datasets, ascending."""
+def crossing(graph: Graph, edges: np.ndarray | None = None) -> np.ndarray:
+    """(X,) int64 rows of edges between datasets, ascending.
+
+    Args:
+        edges: (P,) ascending rows on the CPU to look at; None: all.
+    """
     if not has_datasets(graph):
         return np.zeros(0, np.int64)
+    if edges is not None:
+        ends = [graph.source.numpy()[edges], graph.target.numpy()[edges]]
+        source, target, own = (_texts(t.select(_column(t)).take(pa.array(rows))) for t, rows in (
+            (graph.nodes, ends[0]), (graph.nodes, ends[1]), (graph.edges, edges)))  # fmt: skip
+        pairs = ((source, target), (own, source), (own, target))
+        differ = [np.asarray(pc.fill_null(pc.not_equal(a, b), False), bool) for a, b in pairs]
+        return edges[np.logical_or.reduce(differ)]
     _, node, edge = dataset_codes(graph)
     source, target = (node[x.cpu().numpy()] for x in (graph.source, graph.target))
     wrong = (source != target) & (source >= 0) & (target >= 0)
@@ -89,6 +100,10 @@ def apart(graph: Graph, cross_tenant: CrossTenant) -> Graph:
     report.note(dropped, rows)
     report.edges = kept.num_edges
     return replace(kept, report=report)
+
+
+def _column(table: pa.Table) -> list[str]:
+    return [COLUMN] if COLUMN in table.schema.names else table.schema.names[:1]
 
 
 def _texts(table: pa.Table) -> pa.Array:

@@ -280,12 +280,21 @@ def _margin(plan: Plan, error: float, count: int) -> torch.Tensor:
 
 
 def _heaviest(*importance: torch.Tensor) -> float:
-    factors = [(2.0 - w).abs().nan_to_num(0.0, 0.0, 0.0) for w in importance if w.numel()]
-    return max((float(f.max()) for f in factors), default=2.0)
+    return max((_heavy(w) for w in importance if w.numel()), default=2.0)
+
+
+def _heavy(importance: torch.Tensor) -> float:
+    ends = torch.stack(importance.aminmax())
+    if not bool(torch.isfinite(ends).all()):
+        ends = importance
+    return float((2.0 - ends).abs().nan_to_num(0.0, 0.0, 0.0).max())
 
 
 def _uniform(weights: torch.Tensor) -> bool:
-    return weights.numel() == 0 or bool((weights == weights[0]).all())
+    if not weights.numel():
+        return True
+    least, most = weights.aminmax()
+    return bool(least == most)
 
 
 def _available(plan: Plan, value: torch.Tensor | None, either: torch.Tensor | None, count: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ from tercet.graph import Graph
 from tercet.ids import IdIndex, canonical_ids
 from tercet.nodes import TEXT_COLUMNS, WEIGHT_COLUMNS, arrow_column
 from tercet.sorted_text import positions
-from tercet.tables import as_columns, texts
+from tercet.tables import as_columns, one_piece, texts
 
 CONTEXT = ("context_title", "context_block")  # made of the others
 ENDS = ("source", "relation", "target")
@@ -26,23 +26,21 @@ class Given(NamedTuple):
 
 
 class FewIds(IdIndex):
-    """An `IdIndex` for one use: nothing is made beforehand."""
+    """An `IdIndex` for few ids at a time; without an order of its own nothing is made beforehand."""
 
-    def __init__(self, ids: pa.LargeStringArray, *, is_sorted: bool) -> None:
-        self.ids, self._sorted = ids, is_sorted
+    def __init__(self, ids: pa.LargeStringArray, *, is_sorted: bool, order: np.ndarray | None = None) -> None:
+        self.ids, self.order, self._bisects = ids, order, is_sorted or order is not None
 
     def rows(self, wanted: pa.LargeStringArray) -> np.ndarray:
         """See `IdIndex.rows`."""
-        if not self._sorted:
-            found = pc.index_in(wanted, value_set=self.ids, skip_nulls=True)
-            return np.array(pc.fill_null(found, -1), np.int32)
-        place, found = positions(self.ids, wanted.fill_null("") if wanted.null_count else wanted)
-        return np.where(found & np.asarray(wanted.is_valid()), place, -1).astype(np.int32)
+        if self._bisects:
+            return self.few(wanted)
+        return np.array(pc.fill_null(pc.index_in(wanted, value_set=self.ids, skip_nulls=True), -1), np.int32)
 
 
 def node_rows(graph: Graph, ids: pa.LargeStringArray) -> np.ndarray:
-    """(K,) int64 rows of ids, -1 for unknown or missing ones; nothing is kept with the graph for it."""
-    return FewIds(graph.ids, is_sorted=graph.order == "canonical").rows(ids).astype(np.int64)
+    """(K,) int64 rows of ids, -1 for unknown or missing ones."""
+    return graph.index.few(ids).astype(np.int64)
 
 
 def given_nodes(graph: Graph, table: Any) -> Given:
@@ -66,7 +64,7 @@ def given_nodes(graph: Graph, table: Any) -> Given:
     if "belongs_to_set" in given:
         columns["belongs_to_set"] = given["belongs_to_set"]
     else:
-        columns["belongs_to_set"] = _lists(graph, home)
+        columns["belongs_to_set"] = listed(graph, home)
     return Given(columns, home, np.unique(home[home >= 0]))
 
 
@@ -90,7 +88,7 @@ def given_edges(graph: Graph, table: Any) -> Given:
         unnamed = np.flatnonzero(np.asarray(pc.is_null(ids)))
         ends = named_edges(graph, given, unnamed)
         mine, other = matched(graph, *ends, text=text.take(pa.array(unnamed)))
-        known = graph.edges.column("id").combine_chunks().take(pa.array(other)).is_null()
+        known = one_piece(graph.edges.column("id")).take(pa.array(other)).is_null()
         mine, other = mine[np.asarray(known)], other[np.asarray(known)]
         given_, row = np.concatenate([given_, unnamed[mine]]), np.concatenate([row, other])
     order = np.lexsort((given_, row))  # a row of the graph is the home of the first that claims it
@@ -176,7 +174,7 @@ def matched(
     place = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
     given, row = asked[order[place]], row[held]
     if text is not None:
-        mine, theirs = text.take(pa.array(given)), graph.edges.column("edge_text").combine_chunks().take(pa.array(row))
+        mine, theirs = text.take(pa.array(given)), one_piece(graph.edges.column("edge_text")).take(pa.array(row))
         same = pc.or_(pc.fill_null(pc.equal(mine, theirs), False), pc.and_(mine.is_null(), theirs.is_null()))
         kept = np.asarray(same)
         given, row = given[kept], row[kept]
@@ -185,7 +183,7 @@ def matched(
 
 def _by_id(graph: Graph, ids: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of a given edge and the graph's row with the same id."""
-    held = graph.edges.column("id").combine_chunks()
+    held = one_piece(graph.edges.column("id"))
     if held.null_count == len(held) or ids.null_count == len(ids):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     found = pc.index_in(held, value_set=ids, skip_nulls=True)
@@ -223,7 +221,7 @@ def _stays(column: Any, home: np.ndarray, name: str) -> Any:
         return column.take(home)
     if isinstance(column, np.ndarray):
         return pa.array(column[home] if len(column) else np.zeros(len(home)), mask=home < 0)
-    out = column.combine_chunks().take(pa.array(home, mask=home < 0))
+    out = one_piece(column).take(pa.array(home, mask=home < 0))
     return pc.if_else(pa.array(home < 0), False, out) if name == "superseded" else out
 
 
@@ -236,12 +234,13 @@ def _cast(column: pa.Array, kind: pa.DataType, place: str) -> pa.Array:
         raise InvalidData(f"{place}: the graph's column holds {kind}, got {column.type}: {error}") from error
 
 
-def _lists(graph: Graph, home: np.ndarray) -> pa.Array:
+def listed(graph: Graph, home: np.ndarray) -> pa.Array:
     """The node sets of rows, an empty list for new ones."""
-    size = np.where(home < 0, 0, np.diff(graph.set_indptr)[home] if graph.num_nodes else 0)
+    held = np.where(home < 0, 0, home)
+    size = np.where(home < 0, 0, graph.set_indptr[held + 1] - graph.set_indptr[held] if graph.num_nodes else 0)
     indptr = np.zeros(len(home) + 1, np.int64)
     np.cumsum(size, out=indptr[1:])
-    start = graph.set_indptr[np.where(home < 0, 0, home)] - indptr[:-1]
+    start = graph.set_indptr[held] - indptr[:-1]
     member = graph.set_member[np.arange(indptr[-1]) + np.repeat(start, size)]
     return pa.LargeListArray.from_arrays(pa.array(indptr), graph.set_names.take(pa.array(member)))
 
@@ -261,7 +260,7 @@ def edge_rows(graph: Graph, given: Any) -> tuple[np.ndarray, np.ndarray]:
     columns = as_columns(given, "edges") if is_table else {"id": given}
     if "id" in columns:
         ids = canonical_ids(columns["id"], "edges.id")
-        held = graph.edges.column("id").combine_chunks()
+        held = one_piece(graph.edges.column("id"))
         row = np.flatnonzero(np.asarray(pc.and_(held.is_valid(), pc.is_in(held, value_set=ids))))
         known = pc.and_(ids.is_valid(), pc.is_in(ids, value_set=held.take(pa.array(row))))
         return row, ~np.asarray(known)

@@ -192,7 +192,8 @@ class Graph:
 
     def _label_column(self) -> pa.DictionaryArray:
         code = self.relation.cpu().numpy()
-        return pa.DictionaryArray.from_arrays(pa.array(code, mask=code < 0), self.relation_names)
+        at = pa.array(code, mask=code < 0) if len(code) and code.min() < 0 else pa.array(code)
+        return pa.DictionaryArray.from_arrays(at, self.relation_names, safe=False)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` gives, made on first use and kept with the graph."""

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.errors import InvalidData
+from tercet.sorted_text import positions
 
 
 def canonical(value: Any, place: str) -> str:
@@ -85,34 +86,26 @@ class IdIndex:
     Few ids are found by bisection in the sorted column, many by one hash join; no Python object is kept per id.
     """
 
-    def __init__(self, ids: pa.LargeStringArray, *, is_sorted: bool) -> None:
+    def __init__(self, ids: pa.LargeStringArray, *, is_sorted: bool, order: np.ndarray | None = None) -> None:
         self.ids = ids
-        self._order = None if is_sorted else np.asarray(pc.sort_indices(ids)).astype(np.int64)
+        if order is None and not is_sorted:
+            order = np.asarray(pc.sort_indices(ids)).astype(np.int32)
+        self.order = order  # (n,) int32 rows ascending by id; None: they do so already
 
     def rows(self, wanted: pa.LargeStringArray) -> np.ndarray:
         """(len(wanted),) int32 rows, -1 where an id is unknown or null."""
         if len(wanted) == len(self.ids) and wanted.equals(self.ids):  # all in order, as owners of vectors often are
             return np.arange(len(wanted), dtype=np.int32)
         if len(wanted) * 24 < len(self.ids):
-            return np.fromiter((self._bisect(x.as_py()) for x in wanted), np.int32, len(wanted))
+            return self.few(wanted)
         found = pc.index_in(wanted, value_set=self.ids, skip_nulls=True)
         return np.array(pc.fill_null(found, -1), np.int32)
 
-    def _bisect(self, wanted: str | None) -> int:
-        if wanted is None:
-            return -1
-        low, high = 0, len(self.ids)
-        while low < high:
-            middle = (low + high) // 2
-            row = middle if self._order is None else int(self._order[middle])
-            text = self.ids[row].as_py()
-            if text == wanted:
-                return row
-            if text < wanted:
-                low = middle + 1
-            else:
-                high = middle
-        return -1
+    def few(self, wanted: pa.LargeStringArray) -> np.ndarray:
+        """The same by bisection, which costs what is wanted."""
+        place, found = positions(self.ids, wanted.fill_null("") if wanted.null_count else wanted, self.order)
+        row = place if self.order is None or not len(self.ids) else self.order[np.minimum(place, len(self.ids) - 1)]
+        return np.where(found & np.asarray(wanted.is_valid()), row, -1).astype(np.int32)
 
 
 def _objects(values: Any) -> list[Any]:

@@ -1,6 +1,6 @@
-"""Old rows and changed ones in one table: edges in the order of a graph, and columns of any kind."""
+"""Old rows and changed ones in one table: where changed edges stand, and the names that are in use."""
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -9,135 +9,128 @@ import torch
 from tercet.edges import EdgeColumns
 from tercet.graph import Graph
 from tercet.normalise import encode
-from tercet.sorted_text import Merged, coded, merge_names, spread
+from tercet.sorted_text import positions
+from tercet.splice import NONE, Splice
+from tercet.tables import one_piece
+from tercet_kernels.edge_bounds import edge_bounds
 
 AT = "__given_row__"  # a column that tells which given row a checked one was
-MOST = 2**62  # as a number, source, relation and target are packed up to here
 
 
-def merged_edges(
-    graph: Graph,
-    ends: list[np.ndarray],
-    num_nodes: int,
-    kept: np.ndarray,
-    e: tuple[EdgeColumns, np.ndarray] | None,
-    take: np.ndarray | None = None,
-) -> tuple[dict[str, Any], list[np.ndarray], np.ndarray, np.ndarray]:
-    """The edges of the changed graph, their ends, where its keys have gone, and which old or new edge stands where.
+class Names(NamedTuple):
+    """Sorted distinct names that codes stand for, after some have gone and others have come."""
+
+    names: pa.LargeStringArray
+    splice: Splice | None  # of the old names; None: they are the same
+    new: np.ndarray  # (r,) int32 row of each new name
+    counts: np.ndarray | None  # (R,) int64 how often each is used, where that is known
+
+    @property
+    def row(self) -> torch.Tensor | None:
+        """(R,) int32 where the old names have gone; None where codes stay as they are."""
+        return self.splice.row if self.splice is not None and self.splice.shifts else None
+
+
+def used_names(
+    graph: Graph, key: str, names: pa.LargeStringArray, codes: np.ndarray, gone: np.ndarray,
+    new_names: pa.LargeStringArray, new_codes: np.ndarray,
+) -> Names:  # fmt: skip
+    """The names that are in use after some codes have gone and others have come.
 
     Args:
-        ends: of the old edges, as rows of the changed graph.
-        take: which stands where, if it is known; else it follows from the order of the graph.
+        key: what the counts of the old names are kept with the graph by; they are made when one may have gone.
+        codes: (E,) rows of `names`, each in use, or -1. gone: places of the codes that go.
+        new_names: sorted. new_codes: (K,) rows of them; those that none stands for are left out.
     """
-    new, home = (None, np.zeros(0, np.int64)) if e is None else e
-    blank, no_names, row = np.zeros(0, np.int32), pa.array([], pa.large_string()), np.flatnonzero(kept)
-    names = _merged(graph.relation_names, graph.relation, row, *((no_names, blank) if new is None else
-                    (new.relation_names, new.relation)))  # fmt: skip
-    keys = _merged(graph.keys, graph.relation_key, row, *((no_names, blank) if new is None else (new.keys, new.key)))
-    label = _recoded(names, graph.relation_names, graph.relation)
-    if take is not None:
-        pass
-    elif new is None:
-        take = row
-    elif graph.order == "input":
-        take = _in_place(kept, home[new.table.column(AT).to_numpy()])
+    size = len(names)
+    lost = codes[gone]
+    lost = lost[lost >= 0]
+    place, found = positions(names, new_names)
+    coming = np.bincount(new_codes[new_codes >= 0], minlength=len(new_names))
+    fresh = np.flatnonzero((coming > 0) & ~found)
+    staying = place[found & (coming > 0)]
+    if len(lost) > size:  # counting is faster than sorting
+        less = np.bincount(lost, minlength=size)
+        less[staying] = 0
+        suspects = np.flatnonzero(less)
     else:
-        have = _packed([a[row] for a in (ends[0], label, ends[1])], num_nodes, len(names.names))
-        want = _packed([new.source, coded(names.new, new.relation), new.target], num_nodes, len(names.names))
-        take = _in_order(graph.edges, row, have, new.table, want)
-    columns = [
-        (ends[0], None if new is None else new.source), (ends[1], None if new is None else new.target),
-        (label, None if new is None else coded(names.new, new.relation)),
-        (_recoded(keys, graph.keys, graph.relation_key), None if new is None else coded(keys.new, new.key)),
-        (graph.edge_importance.numpy(), None if new is None else new.importance),
-        (graph.edge_feedback.numpy(), None if new is None else new.feedback),
-    ]  # fmt: skip
-    source, target, *rest = ((a if b is None else np.concatenate([a, b]))[take] for a, b in columns)
-    made: dict[str, Any] = dict(
-        zip(("relation", "relation_key", "edge_importance", "edge_feedback"), map(torch.from_numpy, rest), strict=True)
-    )
-    more = None if new is None else new.table.select([n for n in new.table.schema.names if n != AT])
-    made |= {"edges": merged_table(graph.edges, more, take), "relation_names": names.names, "keys": keys.names}
-    return made, [source, target], keys.old, take
+        suspects = np.setdiff1d(lost, staying)
+    if len(suspects):
+        graph.once(key, lambda: np.bincount(codes[codes >= 0], minlength=size))
+    held: np.ndarray | None = graph.__dict__.get(key)
+    dead = NONE
+    if held is not None:
+        counts = held.copy()
+        if len(lost) > size:
+            counts -= np.bincount(lost, minlength=size)
+        else:
+            np.subtract.at(counts, lost, 1)
+        np.add.at(counts, place[found], coming[found])
+        dead = suspects[counts[suspects] == 0].astype(np.int64)
+    new = np.full(len(new_names), -1, np.int32)
+    if not len(dead) and not len(fresh):
+        new[found] = place[found]
+        return Names(names, None, new, None if held is None else counts)
+    moved = Splice.of(size, dead, place[fresh])
+    new[found], new[fresh] = moved.rows(place[found]), moved.fresh
+    made = moved.text(names, new_names.take(pa.array(fresh)))
+    if held is None:
+        return Names(made, moved, new, None)
+    own = torch.from_numpy(counts)
+    return Names(made, moved, new, moved.column(own, coming[fresh]).numpy())
 
 
-def _recoded(merged: Merged, before: pa.LargeStringArray, code: torch.Tensor) -> np.ndarray:
-    return code.numpy() if merged.names is before else coded(merged.old, code.numpy())
+def edge_splice(
+    graph: Graph, nodes: Splice | None, relations: Names, gone: np.ndarray, e: EdgeColumns, home: np.ndarray
+) -> Splice:
+    """Where old and changed edges stand, by the order of the graph.
+
+    Args:
+        nodes: what became of the node rows that `e` names its ends by.
+        gone: (G,) ascending old edges that go. home: the old edge that each given one takes the place of, or -1.
+    """
+    size = graph.num_edges
+    if graph.order == "input":  # a replaced one's successor in its place, the others at the end
+        home = home[e.table.column(AT).to_numpy()]
+        place = np.full(len(home), size, np.int64)
+        at = np.flatnonzero(home >= 0)
+        at = at[np.unique(home[at], return_index=True)[1]]  # the first of those that take the place of one
+        place[at] = home[at]
+        return Splice.of(size, gone, place)
+    ends = []
+    for end in (e.source.astype(np.int64), e.target.astype(np.int64)):
+        old, known = (end, np.ones(len(end), bool)) if nodes is None else nodes.origin(end)
+        ends.append(2 * old - ~known)
+    label, known = e.relation.astype(np.int64), np.ones(len(e.relation), bool)
+    if relations.splice is not None:
+        named = label >= 0
+        label[named], known[named] = relations.splice.origin(relations.new[label[named]])
+    elif len(relations.new):
+        label = np.where(label < 0, -1, relations.new[label]).astype(np.int64)
+    asked = [torch.from_numpy(x.astype(np.int64)) for x in (ends[0], 2 * label - ~known, ends[1])]
+    low, high = (x.numpy() for x in edge_bounds(graph.out.indptr, graph.relation, graph.target, *asked))
+    return Splice.of(size, gone, _among_equals(graph.edges, gone, e.table, low, high))
 
 
-def _merged(
-    names: pa.LargeStringArray, code: torch.Tensor, row: np.ndarray, new_names: pa.LargeStringArray, new: np.ndarray
-) -> Merged:
-    return merge_names(names, new_names, code.numpy()[row], new)
-
-
-def _packed(ranks: list[np.ndarray], num_nodes: int, labels: int) -> list[np.ndarray]:
-    """Source, relation and target as one number where it fits, else as two."""
-    source, label, target = (r.astype(np.int64) for r in ranks)
-    if float(num_nodes) * num_nodes * (labels + 1) < MOST:
-        return [(source * (labels + 1) + label + 1) * num_nodes + target]
-    return [source * (labels + 1) + label + 1, target]
-
-
-def _in_place(kept: np.ndarray, home: np.ndarray) -> np.ndarray:
-    """Which of old and changed edges stands where: a replaced one's successor in its place, the others at the end."""
-    size = len(kept)
-    place = size + np.arange(len(home))
-    at = np.flatnonzero(home >= 0)
-    at = at[np.unique(home[at], return_index=True)[1]]  # the first of those that take the place of one
-    place[at] = home[at]
-    old = np.flatnonzero(kept)
-    order = np.argsort(np.concatenate([old, place]), kind="stable")
-    return np.concatenate([old, size + np.arange(len(home))])[order]
-
-
-def _in_order(
-    table: pa.Table, row: np.ndarray, have: list[np.ndarray], new: pa.Table, want: list[np.ndarray]
-) -> np.ndarray:
-    """Which of old and changed edges stands where, by (source, relation, target, id, text); both are sorted by them."""
-    if len(have) > 1:  # two numbers: rank the pairs first
-        pairs = np.stack([np.concatenate([a, b]) for a, b in zip(have, want, strict=True)], axis=1)
-        ranks = np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
-        have, want = [ranks[: len(row)]], [ranks[len(row) :]]
-    low, high = (np.searchsorted(have[0], want[0], side=side) for side in ("left", "right"))
+def _among_equals(old: pa.Table, gone: np.ndarray, new: pa.Table, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The old row that each new edge stands before: of those with its ends and relation, by id and then text."""
     place, tied = low.copy(), np.flatnonzero(low < high)
-    if len(tied):
-        first, at = np.unique(low[tied], return_index=True)
-        count = high[tied][at] - first
-        rival = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
-        rank = [
-            encode(joined(table.column(c).combine_chunks().take(pa.array(row[rival])),
-                           new.column(c).combine_chunks().take(pa.array(tied)), None))[0]
-            for c in ("edge_text", "id")
-        ]  # fmt: skip
-        order = np.lexsort((*rank, np.concatenate([have[0][rival], want[0][tied]])))
-        before = np.empty(len(order), np.int64)
-        before[order] = np.cumsum(order < len(rival))
-        # rivals of all groups up to each new edge, less those of the groups before its own
-        inside = before[len(rival) :] - np.searchsorted(rival, low[tied])
-        place[tied] = low[tied] + inside
-    old, fresh = spread(len(row), place)
-    out = np.empty(len(row) + len(place), np.int64)
-    out[old], out[fresh] = row, table.num_rows + np.arange(len(place))
-    return out
-
-
-def merged_table(old: pa.Table, new: pa.Table | None, take: np.ndarray) -> pa.Table:
-    """Rows of two tables; a column that one of them lacks is null there."""
-    names = old.schema.names if new is None else new.schema.names
-    out = {}
-    for name in names:
-        column = old.column(name).combine_chunks() if name in old.schema.names else pa.nulls(old.num_rows)
-        out[name] = joined(column, None if new is None else new.column(name).combine_chunks(), take)
-    return pa.table(out)
-
-
-def joined(old: pa.Array, new: pa.Array | None, take: np.ndarray | None) -> pa.Array:
-    if take is not None and old.null_count == len(old) and (new is None or new.null_count == len(new)):
-        return pa.nulls(len(take), old.type if new is None or pa.types.is_null(new.type) else new.type)
-    if new is not None:
-        if old.type != new.type:
-            kind = new.type if pa.types.is_null(old.type) else old.type
-            old, new = old.cast(kind), new.cast(kind)
-        old = pa.concat_arrays([old, new])
-    return old if take is None else old.take(pa.array(take))
+    if not len(tied):
+        return place
+    first, at = np.unique(low[tied], return_index=True)
+    count = high[tied][at] - first
+    rival = np.arange(count.sum()) + np.repeat(first - (np.cumsum(count) - count), count)
+    stays = gone[np.minimum(np.searchsorted(gone, rival), len(gone) - 1)] != rival if len(gone) else np.ones_like(rival)
+    rival, group = rival[stays.astype(bool)], np.repeat(first, count)[stays.astype(bool)]
+    rank = [
+        encode(pa.concat_arrays([one_piece(old.column(c)).take(pa.array(rival)),
+                                 one_piece(new.column(c)).take(pa.array(tied))]))[0]
+        for c in ("edge_text", "id")
+    ]  # fmt: skip
+    order = np.lexsort((*rank, np.concatenate([group, low[tied]])))
+    before = np.empty(len(order), np.int64)
+    before[order] = np.cumsum(order < len(rival))  # rivals of all groups up to each
+    at = before[len(rival) :]
+    last = at >= np.searchsorted(group, low[tied], side="right")
+    place[tied] = np.where(last, high[tied], np.append(rival, 0)[at])
+    return place

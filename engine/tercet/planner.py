@@ -20,10 +20,11 @@ class Planner:
     """Makes plans over one graph and its collections, and keeps what is costly to make of node sets."""
 
     def __init__(
-        self, graph: Graph, collections: list[Collection], rules: Rules, bound: list[Bound] | None = None
-    ) -> None:
+        self, graph: Graph, collections: list[Collection], rules: Rules, bound: list[Bound] | None = None,
+        unread: torch.Tensor | None = None,
+    ) -> None:  # fmt: skip
         self.graph, self.rules = graph, rules
-        self.unread: torch.Tensor | None = None
+        self.unread = unread
         if bound is None:
             bound, self.unread = bind(collections, graph, keep_unknown=rules.unknown_owners == "keep")
         self.bound = bound

@@ -135,4 +135,4 @@ def _of(collection: Any, graph: Graph) -> Any:
     inside = np.asarray(pc.is_in(collection.owner, value_set=have), bool) if collection.size else np.zeros(0, bool)
     if inside.all():
         return collection
-    return compacted(changed_rows(collection, ~inside, None).collection)
+    return compacted(changed_rows(collection, np.flatnonzero(~inside), None).collection)

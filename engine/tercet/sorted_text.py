@@ -18,13 +18,19 @@ class Merged(NamedTuple):
     new: np.ndarray  # (r,) int32 row of each new name
 
 
-def positions(column: pa.LargeStringArray, wanted: pa.LargeStringArray) -> tuple[np.ndarray, np.ndarray]:
+def positions(
+    column: pa.LargeStringArray, wanted: pa.LargeStringArray, order: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Where texts belong in a sorted column without nulls.
+
+    Args:
+        order: (n,) int32: the column isn't sorted, and this is its rows, ascending by their texts; places are places
+            in it.
 
     Returns:
         place (P,) int64: the first row that isn't smaller; found (P,) bool: whether it is equal.
     """
-    place, found = lower_bound(*_flat(column), *_flat(wanted))
+    place, found = lower_bound(*_flat(column), *_flat(wanted), None if order is None else over(order))
     return place.numpy(), found.numpy()
 
 
@@ -90,10 +96,10 @@ def _flat(column: pa.LargeStringArray) -> tuple[torch.Tensor, torch.Tensor]:
         return torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.uint8)
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     held = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return _tensor(bounds), _tensor(held)
+    return over(bounds), over(held)
 
 
-def _tensor(array: np.ndarray) -> torch.Tensor:
+def over(array: np.ndarray) -> torch.Tensor:
     """A tensor over an array that is only read."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")

@@ -167,7 +167,7 @@ def text_of(manifest: dict[str, Any], root: Path) -> Handed | None:
     carried = carried_nodes(manifest["graph"], root, about["version"])
     index = read_lexical(about, root / about["folder"])
     documents = len(index.length)
-    expected = manifest["graph"]["nodes"] if carried.row is None else _size(manifest["graph"], about["version"])
+    expected = manifest["graph"]["nodes"] if carried.runs is None else _size(manifest["graph"], about["version"])
     if documents != expected:
         raise StoreError(f"{root / about['folder']}: expected {expected} documents, found {documents}")
     return Handed(tuple(about["columns"]), index, carried)
@@ -227,7 +227,7 @@ def _whole(collection: Collection, data: Path, at: int) -> dict[str, Any]:
 def _graph(graph: Graph, since: Since, held: dict[str, Any], root: Path, data: Path) -> dict[str, Any]:
     """Write a graph that the store has an earlier version of, whole or as a delta; or nothing."""
     nodes, edges = since.nodes, since.edges
-    same = nodes.row is None and edges.row is None and not since.anew
+    same = nodes.runs is None and edges.runs is None and not since.anew
     if same and not (since.compacted and held["deltas"]):
         return held
     base = held["base_nodes"] + held["base_edges"]
@@ -237,7 +237,7 @@ def _graph(graph: Graph, since: Since, held: dict[str, Any], root: Path, data: P
     if since.anew or since.compacted or added + gone > max(base // SHARE, FEW):
         return write_graph(graph, data / "graph") | {"folder": f"{data.name}/graph"}
     out = deepcopy(held)
-    touched = edges.row is not None
+    touched = edges.runs is not None
     if len(out["deltas"]) >= DELTAS:
         nodes = carried_nodes(held, root, 0).through(nodes)
         touched |= any(d["touched_edges"] for d in out["deltas"])
@@ -255,7 +255,7 @@ def _collection(
     collection: Collection, rows: Carried, compacted: bool, held: dict[str, Any], root: Path, data: Path, at: int
 ) -> dict[str, Any]:
     """Write a collection that the store has an earlier version of, whole or as a delta; or nothing."""
-    if rows.row is None and not (compacted and held["deltas"]):
+    if rows.runs is None and not (compacted and held["deltas"]):
         return held
     if compacted or isinstance(collection.index, RawIndex):
         return _whole(collection, data, at)

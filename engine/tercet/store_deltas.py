@@ -14,7 +14,7 @@ import pyarrow as pa
 import torch
 
 from tercet.arrays import read_array
-from tercet.carried import Carried, runs_of, taken_by, through
+from tercet.carried import Carried, taken_by, through
 from tercet.collection import Collection
 from tercet.collection_update import carried_sets
 from tercet.edges import EdgeColumns
@@ -160,14 +160,9 @@ def _assembled(base: Graph, about: dict[str, Any], root: Path) -> Graph:
     size, canonical = base.num_nodes, base.order == "canonical"
     ids = nodes.table.column("id").combine_chunks()
     home = FewIds(base.ids, is_sorted=canonical).rows(ids).astype(np.int64)
-    new = np.flatnonzero(nodes.take >= size)  # the rows that the added nodes get
-    row = np.full(size, -1, np.int64)
-    row[home[home >= 0]] = new[home >= 0]
-    old = nodes.take < size
-    row[nodes.take[old]] = np.flatnonzero(old)
     layout, n = None, None
-    if len(new) or not _same(nodes.take, size) or not nodes.table.schema.equals(base.nodes.schema):
-        layout = Layout(row, nodes.take, home)
+    if not _same(nodes.take, size) or not nodes.table.schema.equals(base.nodes.schema):
+        layout = Layout.taken(nodes.take, size, home)
         indptr, members = name_lists(nodes.own.column("sets"), "sets")
         code, names = encode(members)
         importance, feedback = (nodes.own.column(c).to_numpy() for c in ("importance", "feedback"))
@@ -175,13 +170,11 @@ def _assembled(base: Graph, about: dict[str, Any], root: Path) -> Graph:
         ids = pa.concat_arrays([base.ids, ids]).take(pa.array(nodes.take))
     else:
         ids = base.ids
-    kept = np.zeros(base.num_edges, bool)
-    kept[edges.take[edges.take < base.num_edges]] = True
     e = _edges(edges, FewIds(ids, is_sorted=canonical), root / about["deltas"][-1]["folder"])
     touched = any(d["touched_edges"] for d in about["deltas"])
     report = ImportReport()
     made = assemble(
-        base, layout, n, kept if touched else None, (e, np.zeros(0, np.int64)) if touched else None, report, edges.take
+        base, layout, n, None, (e, np.zeros(0, np.int64)) if touched else None, report, edges.take if touched else None
     )
     return made.graph
 
@@ -237,7 +230,7 @@ def _chain(
 
 
 def _carried(take: np.ndarray, size: int) -> Carried:
-    return Carried() if _same(take, size) else Carried(np.where(take < size, take, -1).astype(np.int32))
+    return Carried() if _same(take, size) else Carried.of(np.where(take < size, take, -1))
 
 
 def _same(take: np.ndarray, size: int) -> bool:
@@ -245,12 +238,7 @@ def _same(take: np.ndarray, size: int) -> bool:
 
 
 def _write_runs(file: Path, carried: Carried, before: int) -> None:
-    if carried.row is None:
-        write_array(file, np.array([[0, before]] if before else [], np.int64).reshape(-1, 2))
-        return
-    take = carried.row.astype(np.int64)
-    take[carried.changed] = before + np.arange(len(carried.changed))
-    write_array(file, runs_of(take))
+    write_array(file, carried.choice(before))
 
 
 def _read_runs(file: Path, before: int, added: int, size: int) -> np.ndarray:

@@ -27,10 +27,16 @@ def _floor(plan: Plan) -> float | None:
     if s.penalty < 0 or (s.influence > 0 and s.cliff) or not 0 <= s.influence <= 1 or not importance.shape[0]:
         return None
     factor = 2.0 - plan.graph.once("_most_important", lambda: float(importance.max()))
-    usual = plan.graph.once("_usual_feedback", lambda: bool(((feedback >= 0) & (feedback <= 1)).all()))
+    usual = plan.graph.once("_usual_feedback", lambda: _usual(feedback))
     if not factor >= 0 or not (usual or s.influence == 0):
         return None
     return factor if s.influence == 0 else factor * (1.0 - s.influence) * (1.0 - 1e-12)  # what rounding may take
+
+
+def _usual(feedback: torch.Tensor) -> bool:
+    """Whether all are in [0, 1]."""
+    least, most = feedback.aminmax()
+    return bool((least >= 0) & (most <= 1))
 
 
 def missing_terms(plan: Plan) -> torch.Tensor:

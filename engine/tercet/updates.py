@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import torch
 
-from tercet.candidates import bind_rows
+from tercet.candidates import rebound
 from tercet.carried import Carried, Since
 from tercet.collection import Collection, encode_rows
-from tercet.collection_update import Moved, added_rows, changed_rows, compacted
+from tercet.collection_update import Moved, added_rows, changed_rows, compacted, rows_of_owners
 from tercet.errors import EngineClosed, InvalidArgument, InvalidData, UnknownId
 from tercet.given_rows import edge_rows, node_rows
 from tercet.graph_update import Change, changed
@@ -27,18 +28,18 @@ from tercet.planner import Planner
 from tercet.retrieve.fts import FtsIndex
 from tercet.retrieve.lexical import LexicalIndex
 from tercet.retrieve.words import hand_over
+from tercet.splice import Splice
 from tercet.state import State, Versioned
 from tercet.tables import texts as text_column
 
 if TYPE_CHECKING:
-    import torch
-
     from tercet.encoder import Encoder
     from tercet.rules import Rules
 
 Missing = Literal["error", "ignore"]
 Rows = Mapping[str, tuple[Any, Any]]
 ENDS = ("source", "target")
+BLANK = np.zeros(0, np.int32)
 
 
 class Updates(Versioned):
@@ -121,9 +122,10 @@ class Transaction:
         self._open, self._state = True, state
         self._graph, self._collections = state.graph.to("cpu"), list(state.collections)
         keep = self._engine.rules.unknown_owners == "keep"  # then an owner may have no row, and all are looked up again
-        self._owners = None if keep else [b.owner.cpu().numpy() for b in state.planner.bound]
+        self._owned = [] if keep else [b.owner.cpu().numpy() for b in state.planner.bound]
+        self._owners = None if keep else list(self._owned)
         self._since = Since(tuple(Carried() for _ in self._collections))  # since the transaction began
-        self._touched = False
+        self._touched = self._renumbered = False
         return self
 
     def __exit__(
@@ -137,7 +139,7 @@ class Transaction:
             self.version = self._state.version if self._engine._state is None else self._engine._state.version
         finally:
             # an old version isn't kept by a transaction
-            for name in ("_state", "_graph", "_collections", "_owners", "_since"):
+            for name in ("_state", "_graph", "_collections", "_owned", "_owners", "_since"):
                 self.__dict__.pop(name, None)
             _leave(held)
 
@@ -239,7 +241,9 @@ class Transaction:
             self._since, nodes=self._since.nodes.through(change.nodes), edges=self._since.edges.through(change.edges),
             anew=anew,
         )  # fmt: skip
-        lost = change.node_map < 0
+        rows = change.node_rows
+        self._renumbered |= rows is not None or change.key_rows is not None
+        lost = np.zeros(0, bool) if rows is None else rows < 0
         gone_ids = before.ids.filter(pa.array(lost)) if lost.any() else None
         for i, c in enumerate(self._collections):
             owner = None if self._owners is None else self._owners[i]
@@ -248,22 +252,25 @@ class Transaction:
                     self._owners[i] = self._keys(c, owner, change)
                 continue
             if gone_ids is not None:
-                gone = lost[owner] if owner is not None else np.asarray(pc.is_in(c.owner, value_set=gone_ids))
-                if gone.any():
+                gone = np.flatnonzero(lost[owner]) if owner is not None else rows_of_owners(c, gone_ids)
+                if len(gone):
                     moved = changed_rows(c, gone, None)
                     self._moved(i, moved)
-                    owner = None if owner is None else owner[moved.take]
+                    owner = None if owner is None else owner_column(moved.splice, owner, BLANK)
             if self._owners is not None and owner is not None:
-                self._owners[i] = change.node_map[owner] if len(owner) else owner
+                self._owners[i] = rows[owner] if rows is not None and len(owner) else owner
 
     def _moved(self, at: int, moved: Moved) -> None:
-        carried = self._since.collections[at].then(moved.take, self._collections[at].size)
+        carried = self._since.collections[at].through(moved.splice.carried)
         self._since = self._since.moved(at, carried)
         self._collections[at] = moved.collection
 
     def _keys(self, c: Collection, owner: np.ndarray, change: Change) -> np.ndarray:
         """(V,) int32 relation keys of a collection's rows: only texts without a key are looked up."""
-        out = np.where(owner < 0, -1, change.key_map[owner] if len(change.key_map) else -1).astype(np.int32)
+        rows = change.key_rows
+        if rows is None:
+            return owner
+        out = np.where(owner < 0, -1, rows[owner] if len(rows) else -1).astype(np.int32)
         open_ = np.flatnonzero(owner < 0)
         if len(open_):
             found = pc.index_in(c.owner.take(pa.array(open_)), value_set=change.graph.keys)
@@ -290,11 +297,10 @@ class Transaction:
         if not added.size:
             return
         new = self._owner_rows(added)
-        gone = np.asarray(pc.is_in(held.owner, value_set=added.owner)) if held.size else np.zeros(0, bool)
-        moved = changed_rows(held, gone, added)
+        moved = changed_rows(held, rows_of_owners(held, added.owner), added)
         self._moved(at, moved)
         if self._owners is not None:
-            self._owners[at] = np.concatenate([self._owners[at], new])[moved.take]
+            self._owners[at] = owner_column(moved.splice, self._owners[at], new)
 
     def _owner_rows(self, added: Collection) -> np.ndarray:
         if added.kind == "relation":
@@ -311,21 +317,32 @@ class Transaction:
     def _published(self) -> State:
         engine, graph = self._engine, self._graph
         moved = self._state.graph if graph is self._state.graph else graph.to(engine.device)
-        bound = None
+        before, bound, unread = self._state.planner, None, None
         if self._owners is not None:
             size = {"relation": len(moved.keys), "node": moved.num_nodes}
             bound = [
-                bind_rows(c, owner, size[c.kind], moved.device)
-                for c, owner in zip(self._collections, self._owners, strict=True)
+                rebound(held, c, owner, size[c.kind], moved.device, same_rows=owner is was)
+                for held, c, owner, was in zip(before.bound, self._collections, self._owners, self._owned, strict=True)
             ]
-        planner = Planner(moved, self._collections, engine.rules, bound)
-        before = self._state.since
+        elif not self._renumbered and all(
+            b.collection is c for b, c in zip(before.bound, self._collections, strict=True)
+        ):
+            bound, unread = before.bound, before.unread
+        planner = Planner(moved, self._collections, engine.rules, bound, unread)
+        since = self._state.since
         if moved is not self._state.graph and not self._since.anew:
             hand_over(self._state.graph, moved, self._since.nodes)
         return replace(
             self._state, graph=moved, collections=self._collections, planner=planner, version=self._state.version + 1,
-            since=None if before is None else before.through(self._since),
+            since=None if since is None else since.through(self._since),
         )  # fmt: skip
+
+
+def owner_column(splice: Splice, owner: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """(V',) int32 owners of a changed collection's rows; the same array where they are the same."""
+    held = torch.from_numpy(owner)
+    made = splice.column(held, new)
+    return owner if made is held else made.numpy()
 
 
 def check_words(lexical: Any) -> None:

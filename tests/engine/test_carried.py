@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tercet.carried import Carried, runs_of, taken_by, through
+from tercet.splice import Splice
 
 rows = st.lists(st.integers(0, 30), max_size=20)
 
@@ -25,16 +26,39 @@ def test_runs_through_runs(values, data) -> None:
     assert taken_by(made).tolist() == [values[p] for p in places]
 
 
+carried = st.lists(st.one_of(st.just(-1), st.integers(0, 30)), max_size=20).map(
+    lambda values: np.array([v if v < 0 or v > max(values[:i], default=-1) else -1 for i, v in enumerate(values)], int)
+)
+
+
+@given(carried)
+def test_carried_rows_as_runs(row) -> None:
+    made = Carried.of(row)
+    assert made.row.tolist() == row.tolist()
+    assert made.changed.tolist() == np.flatnonzero(row < 0).tolist()
+    want = row.copy()
+    want[row < 0] = 50 + np.arange((row < 0).sum())
+    assert taken_by(made.choice(50)).tolist() == want.tolist()
+
+
+@given(carried, st.data())
+@settings(max_examples=200)
+def test_carried_through_carried(row, data) -> None:
+    places = data.draw(st.lists(st.integers(-1, len(row) - 1), max_size=20)) if len(row) else [-1]
+    later = np.array([p if p < 0 or p > max(places[:i], default=-1) else -1 for i, p in enumerate(places)], int)
+    made = Carried.of(row).through(Carried.of(later))
+    assert made.row.tolist() == [-1 if p < 0 else row[p] for p in later]
+
+
 def test_a_history_by_hand() -> None:
-    first = Carried().then(np.array([0, 4, 2, 3]), 4)  # row 1 went, a new row came in its place
+    first = Splice.taken(np.array([0, 4, 2, 3]), 4).carried  # row 1 went, a new row came in its place
     assert first.row.tolist() == [0, -1, 2, 3]
-    second = first.then(np.array([1, 2, 4]), 4)
+    second = first.through(Splice.of(4, np.array([0, 3]), np.array([4])).carried)
     assert second.row.tolist() == [-1, 2, -1]
     assert second.changed.tolist() == [0, 2]
-    assert first.through(Carried(np.array([1, 2, -1], np.int32))).row.tolist() == second.row.tolist()
     assert second.through(Carried()) is second
-    assert second.then(None, 3) is second
+    assert Carried().through(second) is second
     assert Carried().changed.tolist() == []
-    gone = second.then(np.zeros(0, np.int64), 3)
+    gone = second.through(Splice.of(3, np.arange(3), np.zeros(0, int)).carried)
     assert gone.row.tolist() == []
-    assert gone.then(np.array([0, 1]), 0).row.tolist() == [-1, -1]
+    assert gone.through(Splice.of(0, np.zeros(0, int), np.array([0, 0])).carried).row.tolist() == [-1, -1]

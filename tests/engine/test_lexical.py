@@ -282,7 +282,7 @@ def test_an_index_brought_up_to_date_is_a_new_one(before, kept, fresh, method) -
     after = Graph.from_tables({"id": ids, "name": texts}, {"source": [], "target": [], "relation": []})
     old = LexicalIndex.build([t for _, t in held], k1=1.1, b=0.6, method=method, stopwords=["elk"])
     want = LexicalIndex.build(texts, k1=1.1, b=0.6, method=method, stopwords=["elk"])
-    got = old.updated(after, ["name"], Carried(row))
+    got = old.updated(after, ["name"], Carried.of(row))
     assert got.vocabulary.equals(want.vocabulary)
     assert got.settings == want.settings
     for name, array in want.arrays().items():

@@ -15,6 +15,19 @@ def test_equals_the_reference(rows: int, wanted: int) -> None:
     assert torch.equal(got[1], want[1])
 
 
+@pytest.mark.parametrize("rows", [0, 1, 64, 1000])
+def test_texts_in_any_order(rows: int) -> None:
+    case = reference.example(rows, 99, seed=rows)
+    texts = reference._split(case["offsets"], case["data"])
+    mixed = torch.randperm(rows, generator=torch.Generator().manual_seed(rows)).tolist()
+    some = [texts[i] for i in mixed]
+    order = torch.tensor(sorted(range(rows), key=lambda i: some[i]), dtype=torch.int32)
+    given = case | {"offsets": reference._offsets(some), "data": reference._bytes(some), "order": order}
+    for got, want in zip(lower_bound(**given), reference.lower_bound(**case), strict=True):
+        assert torch.equal(got, want)
+    assert torch.equal(reference.lower_bound(**given)[0], reference.lower_bound(**case)[0])
+
+
 def test_by_hand() -> None:
     texts = [b"", b"a", b"ab", b"b", b"\xc3\xa9"]
     asked = [b"", b"aa", b"ab", b"abc", b"z", b"\xc3\xa9", b"\xff"]

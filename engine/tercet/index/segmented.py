@@ -15,6 +15,7 @@ import torch
 
 from tercet.index.exact import ExactIndex
 from tercet_kernels.nearest import Codes, dense
+from tercet_kernels.splice import located, renumbered
 
 if TYPE_CHECKING:
     from tercet.index import Index
@@ -266,11 +267,15 @@ def _push(segments: list[Segment], new: Segment) -> None:
 def _through(row: torch.Tensor, inner: torch.Tensor) -> torch.Tensor:
     if not row.shape[0]:
         return torch.full_like(inner, -1)
+    if row.device.type == "cpu":
+        return renumbered(inner.contiguous(), row)
     return torch.where(inner < 0, -1, row[inner.clamp(min=0).long()])
 
 
 def _mapped(segments: tuple[Segment, ...], size: int) -> SegmentedIndex:
     device = segments[0].row.device
+    if device.type == "cpu":
+        return SegmentedIndex(segments, *located([s.row for s in segments], size))
     segment = torch.zeros(size, dtype=torch.int16, device=device)
     local = torch.zeros(size, dtype=torch.int32, device=device)
     for i, s in enumerate(segments):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from tercet.carried import Carried
@@ -70,15 +71,29 @@ class Handed(NamedTuple):
 def hand_over(before: Graph, after: Graph, carried: Carried) -> None:
     """Leave the text index of a graph to the changed one, whose nodes were those rows of it."""
     made, earlier = before.__dict__.get("_lexical"), before.__dict__.get(HANDED)
+    columns = made[0] if made is not None else () if earlier is None else earlier.columns
+    if all(_same_memory(before.nodes, after.nodes, c) for c in columns):
+        carried = Carried()
     if made is not None:
         give(after, Handed(made[0], made[1], carried))
     elif earlier is not None:
         give(after, Handed(earlier.columns, earlier.text, earlier.carried.through(carried)))
 
 
+def _same_memory(before: pa.Table, after: pa.Table, column: str) -> bool:
+    """Whether a column of both tables is the same piece, so that no update has changed it."""
+    if column not in before.schema.names or column not in after.schema.names:
+        return False
+    pieces = []
+    for table in (before, after):
+        chunks = table.column(column).chunks
+        pieces.append([(len(c), c.offset, *(None if b is None else b.address for b in c.buffers())) for c in chunks])
+    return pieces[0] == pieces[1]
+
+
 def give(graph: Graph, handed: Handed) -> None:
     """Keep a text index with a graph: as it is where nothing has changed, else until it is needed."""
-    if handed.carried.row is None:
+    if handed.carried.runs is None:
         graph.latest("_lexical", handed.columns, lambda: handed.text)
     else:
         object.__setattr__(graph, HANDED, handed)

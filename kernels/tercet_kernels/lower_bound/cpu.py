@@ -15,15 +15,19 @@ def compare(data, low, high, other, other_low, other_high):
 
 
 @njit(nogil=True, cache=True)
-def lower_bound(offsets, data, wanted_offsets, wanted, place, found):
+def lower_bound(offsets, data, wanted_offsets, wanted, order, place, found):
+    size = offsets.size - 1
     for p in range(place.size):
         begin, end = wanted_offsets[p], wanted_offsets[p + 1]
-        low, high = 0, offsets.size - 1
+        low, high = 0, size
         while low < high:
             middle = (low + high) // 2
-            if compare(data, offsets[middle], offsets[middle + 1], wanted, begin, end) < 0:
+            row = order[middle] if order.size else middle
+            if compare(data, offsets[row], offsets[row + 1], wanted, begin, end) < 0:
                 low = middle + 1
             else:
                 high = middle
         place[p] = low
-        found[p] = low < offsets.size - 1 and compare(data, offsets[low], offsets[low + 1], wanted, begin, end) == 0
+        if low < size:
+            row = order[low] if order.size else low
+            found[p] = compare(data, offsets[row], offsets[row + 1], wanted, begin, end) == 0

@@ -7,9 +7,12 @@ import torch
 
 
 def lower_bound(
-    offsets: torch.Tensor, data: torch.Tensor, wanted_offsets: torch.Tensor, wanted: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+    offsets: torch.Tensor, data: torch.Tensor, wanted_offsets: torch.Tensor, wanted: torch.Tensor,
+    order: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     have, asked = _split(offsets, data), _split(wanted_offsets, wanted)
+    if order is not None:
+        have = [have[i] for i in order.tolist()]
     place = [bisect_left(have, text) for text in asked]
     found = [p < len(have) and have[p] == text for p, text in zip(place, asked, strict=True)]
     return torch.tensor(place, dtype=torch.int64), torch.tensor(found, dtype=torch.bool)
