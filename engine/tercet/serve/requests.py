@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import torch
 from tercet.errors import InvalidArgument
 from tercet.retrieve.subgraph import Subgraph
 from tercet.serve.forms import COUNTS, SUBJECT, WORDS_ONLY, Form, Odd, each_of, form_of, items_of
-from tercet.serve.freeze import Same, frozen
+from tercet.serve.freeze import PLAIN, Same, frozen
 
 if TYPE_CHECKING:
     from tercet.rules import Rules
@@ -111,30 +112,56 @@ def read_call(
     try:
         if verb == "recall" and not rules.batch_limit:  # one query and a list of one are different things there
             raise Odd(verb)
-        settings: dict[str, Any] = {}
-        common: set[str] = set()
-        key: list[tuple[str, Hashable]] = []
         stacked, single, count = _subject(form, given)
-        each = form.each if rules.matcher == "native" else form.each[:1]
-        for name, value in given.items():
-            if name in (form.subject, "vectors"):
-                continue
-            if name in each:
-                values, own = each_of(name, value, count)
-                if type(value) is not int:
-                    values = [frozen(v, loose)[1] for v in values]
-                if not own:
-                    values *= count
-                    common.add(name)
-                stacked[name] = values
-            elif form.defaults.get(name, key) is not value:
-                made, settings[name] = frozen(value, loose)
-                key.append((name, made))
-        group = (verb, scope, *_shape(stacked, form.subject), _cost(stacked, settings), *sorted(key, key=_first))
+        about = [(n, type(v), v) for n, v in given.items() if n not in ("vectors", form.subject)]
+        if count == 1 and all(kind in PLAIN for _, kind, _ in about):  # the same few settings come again and again
+            read = _read_plain(verb, rules.matcher, tuple(about))
+        else:
+            read = _read(form, rules.matcher, about, count, loose)
+        stacked |= read.each
+        group = (verb, scope, *_shape(stacked, form.subject), *read.group)
     except Odd:
         return _alone(form, given, scope, tenant)
     one = _content(group, stacked) if keyed and single and not loose else None
-    return Call(form, single, count, settings, stacked, given, group, scope, tenant, one, common)
+    return Call(form, single, count, read.settings, stacked, given, group, scope, tenant, one, read.common)
+
+
+class _Read(NamedTuple):
+    """The arguments of a call beside its queries, which nobody changes."""
+
+    settings: dict[str, Any]  # those that are for the whole call
+    each: dict[str, list[Any]]  # those that a query has its own of
+    common: frozenset[str]  # of these, what is equal for all queries
+    group: tuple[Hashable, ...]  # what calls must agree in to share a batch
+
+
+def _read(
+    form: Form, matcher: str, about: Sequence[tuple[str, type, Any]], count: int, loose: list[Any]
+) -> _Read:  # fmt: skip
+    settings: dict[str, Any] = {}
+    stacked: dict[str, list[Any]] = {}
+    common: set[str] = set()
+    key: list[tuple[str, Hashable]] = []
+    each = form.each if matcher == "native" else form.each[:1]
+    for name, kind, value in about:
+        if name in each:
+            values, own = each_of(name, value, count)
+            if kind is not int:
+                values = [frozen(v, loose)[1] for v in values]
+            if not own:
+                values *= count
+                common.add(name)
+            stacked[name] = values
+        elif form.defaults.get(name, key) is not value:
+            made, settings[name] = frozen(value, loose)
+            key.append((name, made))
+    return _Read(settings, stacked, frozenset(common), (_cost(stacked, settings), *sorted(key, key=_first)))
+
+
+@lru_cache(256)
+def _read_plain(verb: str, matcher: str, about: tuple[tuple[str, type, Any], ...]) -> _Read:
+    """The same for one query and values that are their own copies."""
+    return _read(form_of(verb), matcher, about, 1, [])
 
 
 def requests_of(call: Call, answer: Answer, most: int) -> list[Request]:
