@@ -446,3 +446,17 @@ def test_many_threads_are_answered_as_by_the_engine(engine: Engine) -> None:
         t.join(60)
     assert not wrong
     server.close()
+
+
+def test_what_was_answered_leaves_no_work_for_the_collector() -> None:
+    """Objects that hold each other would wait for Python's collector, which stops every thread while it looks."""
+    engine = world()
+    results([engine.submit("recall", f"warm {i}") for i in range(5)])
+    gc.collect()
+    gc.disable()
+    try:
+        results([engine.submit("recall", f"q{i}") for i in range(200)])
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
+        engine.close()

@@ -24,8 +24,9 @@ class PoolFuture(Future[Any]):
 
     def cancel(self) -> bool:
         done = super().cancel()
-        if done and self.asked is not None:
-            self.asked.taken_back()
+        asked, self.asked = self.asked, None if done else self.asked
+        if done and asked is not None:
+            asked.taken_back()
         return done
 
 
@@ -43,6 +44,7 @@ class Asked:
             self.process.cancel(self)
 
     def fail(self, error: BaseException) -> None:
+        self.future.asked = None  # it may be held for long, and this holds it
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -128,8 +130,10 @@ class Process:
                     self._tell(outcome)
                     continue
                 asked = self._done(number)
-                if asked is not None and asked.future.set_running_or_notify_cancel():
-                    settle(asked.future, outcome)
+                if asked is not None:
+                    asked.future.asked = None
+                    if asked.future.set_running_or_notify_cancel():
+                        settle(asked.future, outcome)
         self._process.join(GRACE_S)
         if not self._ready.done():
             self._ready.set_exception(StoreError(f"a process of the pool ended with exit code {self.exitcode}"))

@@ -5,6 +5,7 @@ import time
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tercet.errors import DeadlineExceeded, InvalidArgument
@@ -132,9 +133,15 @@ def submit(
             raise server.full()
         _wait_for_room(server, verb, answer.deadline, deadline_s)
         requests = server.offer(call, answer, waited=True)
-    waiting = requests
-    future.add_done_callback(lambda f: server.discard(waiting) if f.cancelled() else None)
+    future.add_done_callback(partial(_done, server, requests))
     return future
+
+
+def _done(server: "Server", requests: list[Any], future: "Future[Any]") -> None:
+    """Take back what nobody waits for, and let go: a future keeps its callbacks, and requests hold on to it."""
+    if future.cancelled():
+        server.discard(requests)
+    requests.clear()
 
 
 def _wait_for_room(server: "Server", verb: str, deadline: float | None, deadline_s: float | None) -> None:
