@@ -30,6 +30,7 @@ QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 BATCH = 256  # queries of an offline batch
 LEAST_SHARE = 0.97  # of the queries that were due: with fewer answers a second, the queue was still growing
 PRECISION = 0.03  # of the rate that bisection finds
+TRIES = 2  # of a rate, before it counts as too high: other work on the machine makes single runs fail
 FLOOD = 8192  # queries sent at once at most: as many as the queue has room for
 SETTLE_S = 1.0  # of a run aren't counted, or a fifth of a short one
 
@@ -155,9 +156,10 @@ def largest_rate(bears: Callable[[float], bool], most: float) -> float | None:
 
 
 def find_rate(served: Served, offline: float) -> dict[str, Any] | None:
-    """The largest rate with the p99 under the bound, confirmed by a run of twice the time."""
+    """The largest rate with the p99 under the bound in one of two tries, confirmed by a run of twice the time."""
     bound = served.load.bound_ms
-    rate = largest_rate(lambda r: within(at_rate(served, r, "bisection"), bound), offline)
+    bears = lambda r: any(within(at_rate(served, r, "bisection"), bound) for _ in range(TRIES))  # noqa: E731
+    rate = largest_rate(bears, offline)
     while rate is not None and rate > offline / 50:
         row = at_rate(served, rate, "confirmed", 2 * served.load.seconds)
         if within(row, bound):
