@@ -6,6 +6,7 @@ import torch
 
 from tercet.candidates import Bound, Hits, query_of, rescore
 from tercet.index.exact import ExactIndex
+from tercet.index.raw import RawIndex
 from tercet.index.segmented import SegmentedIndex
 from tercet.plan import Plan
 from tercet.projection import listed
@@ -19,6 +20,7 @@ TABLE_BYTES = 256 << 20  # node and relation terms of one group of queries
 ROUNDOFF = 2.0**-23
 EDGE_TILE = 1 << 16  # edges looked at together
 CELL_BYTES = 13  # of a pair of such an edge and a query: whether its ends are open, or matched, and a sum's int64
+UNREACHED = 2.001  # a penalty from here on is no distance
 FINITE = 7  # bytes of a distance while `torch.isfinite` looks at it
 DIRECT = (ExactIndex, SegmentedIndex)  # they can write distances where they belong
 
@@ -130,7 +132,8 @@ def _part(
     def table(left: torch.Tensor) -> torch.Tensor:
         return _dense(plan, plan.relation_bound, chosen[left], part, len(graph.keys) + 1, exact)[0]
 
-    indptr, edge, read = reach(plan, value.contiguous(), keys, table, margin, k, either)
+    tied = None if nodes is None else _tied(plan, keys)
+    indptr, edge, read = reach(plan, value.contiguous(), keys, table, margin, k, either, tied)
     available = _available(plan, value if closed else None, either, count)
     node_hits = _exact_ends(plan, chosen, part, indptr, edge, nodes)
     key_hits = _exact_keys(plan, chosen, part, indptr, edge, relations)
@@ -157,6 +160,22 @@ def _keys(plan: Plan, keyed: torch.Tensor | None, known: bool, lazy: KeyVectors 
         penalty=s.penalty, cliff=s.cliff,
     ).float()  # fmt: skip
     return Keys(keyed.contiguous(), None, None, keyed.amin(dim=1))
+
+
+def _tied(plan: Plan, keys: Keys) -> torch.Tensor | None:
+    """(B,) float32 the score of an edge of which nothing is matched, where all of these have one and the same: with a
+    limit on candidates they are most of the graph."""
+    graph, s = plan.graph, plan.scoring
+    same = graph.once("_uniform_nodes", lambda: _uniform(graph.importance) and graph.num_nodes > 0)
+    if keys.rule is not None or keys.value is None or not same or s.influence > 0 or s.personal is not None:
+        return None
+    if any(isinstance(b.collection.index, RawIndex) for b in (*plan.node_bound, *plan.relation_bound)):
+        return None  # distances of any size
+    factor = (2.0 - graph.importance[:1]).float()
+    if s.penalty < UNREACHED or float(factor) <= 0.0 or not graph.num_edges or float(graph.edge_importance[0]) >= 2.0:
+        return None
+    node = torch.full_like(factor, s.penalty).mul_(factor)
+    return (node + node) + keys.value[:, -1]  # the last column is of edges without a key, which nothing matches
 
 
 def _node_terms(

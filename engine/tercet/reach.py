@@ -66,20 +66,21 @@ def reach(
     margin: torch.Tensor,
     k: int,
     either: torch.Tensor | None,
+    tied: torch.Tensor | None = None,
 ) -> Reach:
     """Walk from the nearest nodes where that proves enough, and look at every edge for the queries where it doesn't.
 
     Args:
         value: (B, N) float32 approximate node terms, +inf for nodes that are out.
         table: makes the (n, R + 1) values of some queries, for those that need all of them after lazy ones.
-        margin: (B,) float32; k: as in `edge_filter`.
+        margin: (B,) float32; k, tied: as in `edge_filter`.
         either: (B, N) bool: admit only edges with such an end.
     """
     edges = plan.graph.num_edges
     every = torch.full((value.shape[0],), 2 * edges, dtype=torch.int64, device=value.device)
     if value.device.type != "cpu" or either is not None or keys.least is None or edges < SMALL:
         values = table(torch.arange(value.shape[0], device=value.device)) if keys.value is None else keys.value
-        return Reach(*edge_filter(plan.topology, value, values, keys.rule, margin, k, either), every)
+        return Reach(*edge_filter(plan.topology, value, values, keys.rule, margin, k, either, tied), every)
     given = keys.lazy if keys.value is None else keys.value
     assert given is not None
     ends = (plan.graph.out.other, plan.graph.into.other)
@@ -88,7 +89,8 @@ def reach(
     if left.shape[0] == 0:
         return Reach(found.indptr, found.edge, found.read)
     values = table(left) if keys.value is None else keys.value[left]
-    indptr, edge = edge_filter(plan.topology, value[left], values, keys.rule, margin[left], k)
+    some = None if tied is None else tied[left]
+    indptr, edge = edge_filter(plan.topology, value[left], values, keys.rule, margin[left], k, tied=some)
     query = torch.cat([query_of(found.indptr), left[query_of(indptr)]])
     order = torch.argsort(query, stable=True)
     offsets = torch.zeros_like(found.indptr)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tercet import Collection, Engine, Graph, reach
+from tercet import Collection, Engine, Graph, full, reach
 
 
 def engine_of(seed, nodes=300, edges=3000, relations=40, own_texts=False, **columns):
@@ -86,6 +86,27 @@ def test_limited_candidates_over_the_whole_graph(monkeypatch):
         monkeypatch.setattr(reach, "SMALL", small)
         got.append(engine.recall(vectors=queries, wide_search_top_k=10, projection="full", top_k=30))
     same(*got)
+
+
+@pytest.mark.parametrize("options", [{}, {"filter": np.arange(300) % 4 > 0}, {"triplet_distance_penalty": 1.0},
+                                     {"max_distance": 0.5}, {"feedback_influence": 0.5}])  # fmt: skip
+def test_edges_of_which_nothing_is_matched(monkeypatch, options):
+    """They tie, and of a limited search they are most of the graph: no more of them than asked for are looked at."""
+    engine, queries = engine_of(10)
+    looked = []
+    plain, own = full.reach, full._tied
+    monkeypatch.setattr(full, "reach", lambda *a: looked.append(plain(*a)) or looked[-1])
+    for top_k in (5, 400, 5000):
+        got = []
+        for tied in (own, lambda *_: None):
+            monkeypatch.setattr(full, "_tied", tied)
+            got.append(engine.recall(vectors=queries, wide_search_top_k=3, projection="full", top_k=top_k, **options))
+        same(*got)
+    few, many = (x.edge.shape[0] for x in looked[2:4])
+    assert few <= many
+    if not options:
+        assert many == 9 * engine.graph.num_edges
+        assert few < many // 3
 
 
 def test_alone_and_in_a_batch(monkeypatch):

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -44,6 +45,21 @@ def test_keeps_what_plain_python_keeps(drawn: tuple) -> None:
     case["margin"] = torch.full((3,), 0.25)
     for form in (edge_filter, reference.edge_filter):
         assert group(*form(**case, k=k)) == plain_filter(case, k)
+
+
+@given(drawn=CASES)
+@settings(max_examples=50, deadline=None, derandomize=True)
+def test_of_tied_edges_the_first_are_kept(drawn: tuple) -> None:
+    seed, nodes, edges, k = drawn
+    case = reference.example(3, nodes, edges, seed)
+    scores = reference.scores(case["topology"], case["node_term"], case["key_value"], None, None, slice(None))
+    finite = [row[torch.isfinite(row)] for row in scores]
+    tied = torch.tensor([float(row.mode().values) if len(row) else math.nan for row in finite])
+    wanted = []
+    for row, kept, score in zip(scores, group(*edge_filter(**case, k=k)), tied.tolist(), strict=True):
+        same = [e for e in kept if float(row[e]) == score]
+        wanted.append([e for e in kept if e not in same[k:]])
+    assert group(*edge_filter(**case, k=k, tied=tied)) == wanted
 
 
 @given(drawn=CASES, weighted=st.booleans(), restricted=st.booleans())
@@ -135,7 +151,7 @@ def test_does_not_depend_on_tiles_or_threads(monkeypatch) -> None:
     for count in (1, 2, 7, 9):
         got = cpu.edge_filter(
             *(x.numpy() for x in columns), True, *rule[2:5], case["margin"].numpy(), 5,
-            torch.ones(1, 1, dtype=torch.bool).numpy(), False, count,
+            torch.ones(1, 1, dtype=torch.bool).numpy(), False, np.full(7, np.nan, np.float32), count,
         )  # fmt: skip
         assert_same([torch.from_numpy(x) for x in got], want)
     monkeypatch.setattr(reference, "TILE", 33)

@@ -17,6 +17,7 @@ def edge_filter(
     margin: torch.Tensor,
     k: int,
     matched: torch.Tensor | None = None,
+    tied: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Edges whose approximate score is at most the k-th smallest plus a margin.
 
@@ -32,6 +33,8 @@ def edge_filter(
         margin: (B,) float32.
         k: at least 1.
         matched: (B, N) bool: admit only edges with a matched end.
+        tied: (B,) float32 an approximate score of each query that only edges with one and the same exact score have
+            (NaN: none). Of these no more than the first k are needed, and the CPU form leaves the others out.
 
     Returns:
         (indptr (B + 1,) int64, edge (M,) int32), ascending by edge within a query.
@@ -58,6 +61,9 @@ def edge_filter(
         return cuda.edge_filter(topology, node_term, key_value, rule, margin, k, matched)
     if node_term.device.type != "cpu":
         return reference.edge_filter(topology, node_term, key_value, rule, margin, k, matched)
+    if tied is None:
+        tied = torch.full_like(margin, torch.nan)
+    check("tied", tied, (queries,), torch.float32, device)
     none = torch.ones(1, dtype=torch.float64)
     out = cpu.edge_filter(
         *(x.numpy() for x in (
@@ -66,6 +72,6 @@ def edge_filter(
         rule is not None, 0.0 if rule is None else rule.influence, 0.0 if rule is None else rule.penalty,
         False if rule is None else rule.cliff, margin.numpy(), k,
         (torch.ones(1, 1, dtype=torch.bool) if matched is None else matched).numpy(), matched is not None,
-        threads(margin.shape[0]),
+        tied.numpy(), threads(margin.shape[0]),
     )  # fmt: skip
     return torch.from_numpy(out[0]), torch.from_numpy(out[1])

@@ -73,15 +73,16 @@ def compact(edges, scores, size, threshold):
 @njit(nogil=True, cache=True)
 def scan(
     source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, matched,
-    restricted, k, margin, edges, scores, run,
+    restricted, k, margin, tied, edges, scores, run,
 ):  # fmt: skip
-    """Collect the edges within the k-th smallest score plus the margin, in one pass.
+    """Collect the edges within the k-th smallest score plus the margin, in one pass; of those with the score `tied` no
+    more than the first k.
 
     Returns (threshold, count); a count of -1 says that they didn't fit into `edges`.
     """
     heap = np.full(k, np.inf, np.float32)
     bound = np.float32(np.inf)
-    size = 0
+    size = ties = 0
     fits = True
     for start in range(0, source.size, RUN):
         stop = min(start + RUN, source.size)
@@ -93,6 +94,10 @@ def scan(
             x = run[i]
             if not (x <= bound and x < np.inf):
                 continue
+            if x == tied:
+                ties += 1
+                if ties > k:
+                    continue
             if x < heap[0]:
                 sink(heap, k, x)
                 bound = heap[0] + margin
@@ -110,10 +115,10 @@ def scan(
 @njit(nogil=True, cache=True)
 def collect(
     source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, matched,
-    restricted, threshold, out, run,
+    restricted, k, threshold, tied, out, run,
 ):  # fmt: skip
-    """Write the edges within the threshold as far as there is room; returns how many there are."""
-    found = 0
+    """Write the edges within the threshold as far as there is room, as `scan` does; returns how many there are."""
+    found = ties = 0
     for start in range(0, source.size, RUN):
         stop = min(start + RUN, source.size)
         fill(
@@ -122,6 +127,10 @@ def collect(
         )  # fmt: skip
         for i in range(stop - start):
             if run[i] <= threshold and run[i] < np.inf:
+                if run[i] == tied:
+                    ties += 1
+                    if ties > k:
+                        continue
                 if found < out.size:
                     out[found] = start + i
                 found += 1
@@ -131,7 +140,7 @@ def collect(
 @njit(nogil=True, cache=True, parallel=True)
 def edge_filter(
     source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, margin, k,
-    matched, restricted, threads,
+    matched, restricted, tied, threads,
 ):  # fmt: skip
     queries = margin.size
     room = min(8 * k + 1024, source.size)
@@ -146,13 +155,13 @@ def edge_filter(
             row = q if restricted else 0
             threshold[q], found = scan(
                 source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence, penalty,
-                cliff, matched[row], restricted, k, margin[q], near[q], scores, run,
+                cliff, matched[row], restricted, k, margin[q], tied[q], near[q], scores, run,
             )  # fmt: skip
             if found < 0:
                 overflow[q] = True
                 found = collect(
                     source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence,
-                    penalty, cliff, matched[row], restricted, threshold[q], near[q, :0], run,
+                    penalty, cliff, matched[row], restricted, k, threshold[q], tied[q], near[q, :0], run,
                 )  # fmt: skip
             counts[q + 1] = found
     offsets = np.cumsum(counts)
@@ -166,6 +175,6 @@ def edge_filter(
                 continue
             collect(
                 source, target, key, node_term[q], key_value[q], importance, feedback, weighted, influence, penalty,
-                cliff, matched[q if restricted else 0], restricted, threshold[q], edge[low:high], run,
+                cliff, matched[q if restricted else 0], restricted, k, threshold[q], tied[q], edge[low:high], run,
             )  # fmt: skip
     return offsets, edge
