@@ -8,21 +8,6 @@ from tercet_kernels.effective.cpu import effective
 RUN = 1024  # edges scored at a time
 
 
-@njit(nogil=True, cache=True, inline="always")
-def score(
-    e, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff, matched,
-    restricted,
-):  # fmt: skip
-    s, d, r = source[e], target[e], key[e]
-    value = key_value[r] if r >= 0 else key_value[key_value.size - 1]
-    if weighted:
-        raw = np.float64(value)
-        value = np.float32(effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff))
-    if restricted and not (matched[s] or matched[d]):
-        return np.float32(np.inf)
-    return (node_term[s] + node_term[d]) + value
-
-
 @njit(nogil=True, cache=True)
 def sink(heap, size, value):
     i = 0
@@ -51,11 +36,17 @@ def fill(
             r = key[e]
             out[e - start] = (node_term[source[e]] + node_term[target[e]]) + key_value[last if r < 0 else r]
         return
+    # in lines of its own: a function of arrays, even an inlined one, would count references to them for every edge
     for e in range(start, stop):
-        out[e - start] = score(
-            e, source, target, key, node_term, key_value, importance, feedback, weighted, influence, penalty, cliff,
-            matched, restricted,
-        )  # fmt: skip
+        s, d, r = source[e], target[e], key[e]
+        value = key_value[r] if r >= 0 else key_value[key_value.size - 1]
+        if weighted:
+            raw = np.float64(value)
+            value = np.float32(effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff))
+        if restricted and not (matched[s] or matched[d]):
+            out[e - start] = np.inf
+        else:
+            out[e - start] = (node_term[s] + node_term[d]) + value
 
 
 @njit(nogil=True, cache=True)
