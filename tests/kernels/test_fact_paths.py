@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tercet_kernels.fact_paths import Facts, fact_paths, fact_scale, reference
@@ -30,6 +30,8 @@ def random_seeds(rng, queries=6, entities=12, width=16):
     return query, indptr, seed, rng.random(len(seed)) + 0.2
 
 
+@example(0, 8, 56, 2, 1, 1, 3, 1)  # two facts between the same names
+@example(0, 8, 56, 1, 1, 1, 3, 1)
 @settings(deadline=None, max_examples=60)
 @given(
     st.integers(0, 10**6), st.sampled_from([8, 16, 20]), st.integers(0, 60), st.integers(1, 3), st.integers(1, 4),
@@ -46,16 +48,18 @@ def test_paths_score_like_those_of_the_reference(seed, dimension, count, hops, w
         "hops": hops, "width": width, "branches": branches, "most_facts": most_facts, "most_seeds": most_seeds,
     }  # fmt: skip
     got, want = fact_paths(facts, *asked, **options), reference.fact_paths(facts, *asked, **options)
+    whole = reference.fact_paths(facts, *asked, **options | {"hops": 1, "branches": 60})
     for b, every in enumerate(want):
-        for hop, steps in enumerate(every):
+        scores = np.sort([s for *_, s in whole[b][0]])
+        apart = bool((np.diff(scores) > 1e-3).all())  # of two facts that tie either may be taken, and gone on from
+        for hop, steps in enumerate(every if apart else every[:1]):
             count = int((got.fact[b, hop] >= 0).sum())
             assert count == len(steps)
             assert (got.score[b, hop, count:] == -np.inf).all()
             np.testing.assert_allclose(got.score[b, hop, :count], [s for *_, s in steps], atol=2e-4)
-        scores = [s for *_, s in every[0]]
-        if len({round(s, 3) for s in scores}) == len(scores):  # no ties
-            assert got.fact[b, 0, : len(scores)].tolist() == [f for f, *_ in every[0]]
-            assert got.entity[b, 0, : len(scores)].tolist() == [e for _, e, _ in every[0]]
+        if apart:
+            assert got.fact[b, 0, : len(every[0])].tolist() == [f for f, *_ in every[0]]
+            assert got.entity[b, 0, : len(every[0])].tolist() == [e for _, e, _ in every[0]]
 
 
 def test_threads_leave_the_bits_alone():

@@ -10,7 +10,7 @@ from numba import njit
 from tercet_kernels import _simd
 from tercet_kernels import nearest as op
 from tercet_kernels.cosine import reference as cosine
-from tercet_kernels.nearest import Codes, cpu, dense, dense_error, encode, nearest, reference
+from tercet_kernels.nearest import Codes, cpu, dense, dense_error, encode, nearest, reference, rounding
 
 
 @pytest.fixture(params=["bytes", "sampled", "words"])
@@ -249,7 +249,7 @@ def test_the_error_of_dense_distances_covers_what_rounding_can_do(dimension, spi
     query[0, 0] = max(spike, float(query[0, 0]))
     query = torch.nn.functional.normalize(query, dim=1)
     ints = np.empty(query.shape, np.int16)
-    unit, left, norm = cpu.round_queries(query.numpy(), cpu.ONE, ints)
+    unit, left, norm = rounding.round_queries(query.numpy(), rounding.ONE, ints)
     row = op._row_error(dimension)
     assert 0.5 * dimension**0.5 * unit >= left / 1.000001
     assert row * norm + 0.5 * dimension**0.5 * unit * (1 + row) <= dense_error(dimension)

@@ -14,21 +14,25 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from tercet_kernels import _simd
 from tercet_kernels._checks import check, check_k
-from tercet_kernels._simd import BYTES as ONE_STEP_BYTES
 from tercet_kernels._simd import LANES, ROW_BLOCK
 from tercet_kernels._threads import threads
 from tercet_kernels.cosine import pair_distances
-from tercet_kernels.nearest import cpu
+from tercet_kernels.nearest import cpu, rounding
 
 SLACK = 4e-6  # float32 steps of a bound, norms that are 1 within float32, distances rounded to float32
 BUFFER_BYTES = 64 << 20  # of candidates, for one group of queries
 ENCODED = 1 << 16  # rows encoded at a time
 PRODUCTS = 60.0  # integer products a nanosecond
 STEPS = 4000.0  # nanoseconds to put the candidates of a query in order
-BYTES = bool(ONE_STEP_BYTES)  # the processor multiplies bytes in one instruction
+BYTES = bool(_simd.BYTES)  # the processor multiplies bytes in one instruction
 WIDEST = 1 << 16  # elements whose products of bytes, at most 255 * 127 each, add up within int32
-NO_CODES, ONE_STEP, NO_SUMS = np.zeros((1, 1), np.int8), np.full(1, 1.0 / cpu.ONE, np.float32), np.zeros(0, np.int32)
+NO_CODES, ONE_STEP, NO_SUMS = (
+    np.zeros((1, 1), np.int8),
+    np.full(1, 1.0 / rounding.ONE, np.float32),
+    np.zeros(0, np.int32),
+)
 NO_SAMPLE = 1, np.zeros(2, np.int32)
 NOTHING, NOT_PACKED = np.zeros(0, np.bool_), np.zeros(0, np.int16)
 SAMPLED, LEAST = 16, 1 << 13  # one of so many rows is looked at beforehand, where a thread has at least so many
@@ -55,7 +59,7 @@ def encode(vectors: torch.Tensor, scale: torch.Tensor | None = None) -> Codes:
         part = slice(start, start + ENCODED)
         chosen = vectors[part] if scale is None else (vectors[part].double() * scale[part, None]).float()
         made = (x[part].numpy() for x in (code, step, error, first))
-        cpu.encode(chosen.numpy(), *made, threads(rows))
+        rounding.encode(chosen.numpy(), *made, threads(rows))
     shortest = float(step[step > 0].min()) if bool((step > 0).any()) else 1.0
     return Codes(code, step, error, first, (1.0 + (float(error.max()) if rows else 0.0)) / shortest)
 
@@ -95,10 +99,10 @@ def dense(
         check("out", out, (queries.shape[0], None), torch.float32, device)
         check("owner", owner, (vectors.shape[0],), torch.int32, device)
     if queries.shape[0] and vectors.shape[0]:
-        ints, unit, _, _ = _rounded(queries, cpu.ONE)
+        ints, unit, _, _ = _rounded(queries, rounding.ONE)
         parts = threads(vectors.shape[0], vectors.numel() * max(queries.shape[0], 8) / PRODUCTS)
         packed = _packed(ints)
-        cpu.dense(vectors.numpy(), unit / cpu.ONE, packed, queries.shape[0], owner.numpy(), out.numpy(), parts)
+        cpu.dense(vectors.numpy(), unit / rounding.ONE, packed, queries.shape[0], owner.numpy(), out.numpy(), parts)
     return out
 
 
@@ -215,7 +219,7 @@ def _group(
     if form == cpu.BYTES:
         packed, unit, left, made = _bytes(queries, code.shape[1])
     else:
-        ints, *numbers = _rounded(queries, cpu.ONE if codes is None else codes.longest)
+        ints, *numbers = _rounded(queries, rounding.ONE if codes is None else codes.longest)
         unit, left, norm = (np.full(-(-count // LANES) * LANES, x, np.float32) for x in numbers)
         made = norm + left
         packed = NOT_PACKED if few else _packed(ints)
@@ -251,7 +255,7 @@ def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, 
     The step keeps every partial sum of products within int32: they are at most |q'| |v'|, and `longest` bounds |v'|.
     """
     ints = np.empty(queries.shape, np.int16)
-    return ints, *cpu.round_queries(queries.numpy(), longest, ints)
+    return ints, *rounding.round_queries(queries.numpy(), longest, ints)
 
 
 def _bytes(queries: torch.Tensor, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -260,7 +264,7 @@ def _bytes(queries: torch.Tensor, width: int) -> tuple[np.ndarray, np.ndarray, n
     lanes = -(-queries.shape[0] // LANES) * LANES
     ints = np.full((lanes, width), 128, np.uint8)
     unit, left, made = (np.zeros(lanes, np.float32) for _ in range(3))
-    cpu.round_bytes(queries.numpy(), ints, unit, left, made)
+    rounding.round_bytes(queries.numpy(), ints, unit, left, made)
     blocks = [ints[i : i + 2 * LANES] for i in range(0, lanes, 2 * LANES)]
     packed = np.concatenate([b.reshape(len(b), -1, 4).transpose(1, 0, 2).ravel() for b in blocks])
     return packed.view(np.int16), unit, left, made
@@ -268,7 +272,7 @@ def _bytes(queries: torch.Tensor, width: int) -> tuple[np.ndarray, np.ndarray, n
 
 def _row_error(dimension: int) -> float:
     """The largest |v - v'| of a row rounded to int16: half a step an element, one more where 1.0 is clipped."""
-    return (0.5 * dimension**0.5 + 1.0) / cpu.ONE
+    return (0.5 * dimension**0.5 + 1.0) / rounding.ONE
 
 
 def _packed(ints: np.ndarray) -> np.ndarray:

@@ -4,10 +4,10 @@ import numpy as np
 from numba import njit, prange
 
 from tercet_kernels._simd import LANES, ROW_BLOCK, byte_tile, lowest_bit, product_tile, row_products
+from tercet_kernels.nearest.rounding import widen
 
 ROWS, ROWS_ONE = 6, 12  # rows of a tile with two vectors of queries or one: their sums fill the registers
 TILE = 240  # rows kept as int16 in the second-level cache; a multiple of both
-ONE = 32768.0  # the code of 1.0 in int16
 
 WIDENED, CODED, BYTES = 0, 1, 2  # what products are of: rows rounded to int16, int8 codes as int16, codes as they are
 
@@ -64,22 +64,6 @@ def tighten(rows, upper, size, q, spread, k, spare):
             upper[kept] = upper[i]
             kept += 1
     return bound, kept
-
-
-@njit(nogil=True, cache=True, inline="always")
-def widen(vectors, codes, coded, start, stop, out):
-    """Rows as int16: rounded from float32 at ONE, or int8 codes as they are; rows past `stop` repeat the last."""
-    width = vectors.shape[1]
-    for i in range(out.shape[0]):
-        row = min(start + i, stop - 1)
-        if coded:
-            for d in range(width):
-                out[i, d] = codes[row, d]
-        else:
-            for d in range(width):
-                value = vectors[row, d] * np.float32(ONE)
-                value = min(max(value, np.float32(-32767.0)), np.float32(32767.0))
-                out[i, d] = np.int16(np.rint(value))
 
 
 @njit(nogil=True, cache=True)
@@ -425,70 +409,3 @@ def cut(indptr, row, distance, out_row, out_distance, threads):
             for i in range(taken):
                 out_row[q, i] = np.int32(keys[i] & 0x7FFFFFFF)
                 out_bits[q, i] = np.int32(keys[i] >> 32)
-
-
-@njit(nogil=True, cache=True)
-def round_queries(queries, longest, ints):
-    """int16 queries with one step; (step, largest norm of what rounding left out, largest norm of a query)."""
-    largest, norm, left = 0.0, 1.0, 0.0
-    for q in range(queries.shape[0]):
-        total = 0.0
-        for d in range(queries.shape[1]):
-            value = np.float64(queries[q, d])
-            largest = max(largest, abs(value))
-            total += value * value
-        norm = max(norm, np.sqrt(total) * 1.000001)
-    unit = max(largest / 32767.0, norm * longest / (0.98 * 2.0**31))
-    for q in range(queries.shape[0]):
-        total = 0.0
-        for d in range(queries.shape[1]):
-            code = np.rint(queries[q, d] / unit)
-            ints[q, d] = np.int16(code)
-            total += (queries[q, d] - code * unit) ** 2
-        left = max(left, np.sqrt(total) * 1.000001)
-    return unit, left, norm
-
-
-@njit(nogil=True, cache=True)
-def round_bytes(queries, ints, unit, left, made):
-    """Queries as uint8, each with a step of its own and 128 more an element; upper bounds of the norms of what rounding
-    left out and of what it made."""
-    for q in range(queries.shape[0]):
-        largest = np.float32(0.0)
-        for d in range(queries.shape[1]):
-            largest = max(largest, abs(queries[q, d]))
-        unit[q] = largest / np.float32(127.0)
-        inverse = np.float32(0.0) if unit[q] == 0.0 else np.float32(1.0) / unit[q]
-        rest, total = 0.0, 0.0
-        for d in range(queries.shape[1]):
-            code = np.rint(min(max(queries[q, d] * inverse, np.float32(-127.0)), np.float32(127.0)))
-            ints[q, d] = np.uint8(np.int16(code) + 128)
-            value = np.float64(unit[q]) * np.float64(code)
-            rest += (np.float64(queries[q, d]) - value) ** 2
-            total += value * value
-        left[q] = np.sqrt(rest) * 1.000001
-        made[q] = np.sqrt(total) * 1.000001
-
-
-@njit(nogil=True, cache=True, parallel=True)
-def encode(vectors, codes, scale, error, first_sum, threads):
-    """int8 codes of rows with a step each, the norm of what rounding left out, and -128 times the sum of the codes."""
-    rows, width = vectors.shape
-    step = (rows + threads - 1) // threads
-    for t in prange(threads):
-        for i in range(min(rows, t * step), min(rows, (t + 1) * step)):
-            largest = np.float32(0.0)
-            for d in range(width):
-                largest = max(largest, abs(vectors[i, d]))
-            unit = np.float32(largest / np.float32(127.0))
-            inverse = np.float32(0.0) if unit == 0.0 else np.float32(1.0) / unit
-            left, total = 0.0, np.int64(0)
-            for d in range(width):
-                code = np.rint(min(max(vectors[i, d] * inverse, np.float32(-127.0)), np.float32(127.0)))
-                codes[i, d] = np.int8(code)
-                total += np.int64(code)
-                rest = np.float64(vectors[i, d]) - np.float64(unit) * np.float64(code)
-                left += rest * rest
-            scale[i] = unit
-            error[i] = np.sqrt(left) * 1.000001
-            first_sum[i] = -128 * total
