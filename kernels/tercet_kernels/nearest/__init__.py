@@ -127,7 +127,8 @@ def nearest(
         hidden: (V,) bool rows that are never returned.
         allowed: (F, V) bool masks; allowed_row: (B,) int32 mask of each query, -1 for none.
         codes: of the same rows; read instead of them for the first pass. They are a quarter of the bytes, but their
-            bounds are wider: worth it where reading the rows is what costs, for few queries.
+            bounds are wider: worth it where reading the rows is what costs, for few queries, and for all where
+            the processor multiplies bytes.
 
     Returns:
         rows (B, min(k, V)) int32, -1 where there is none; distances float32, +inf there.
@@ -174,13 +175,13 @@ def tile(rows: int, k: int, parts: int) -> tuple[int, int]:
 def scratch_bytes(rows: int, width: int, queries: int, k: int, parts: int) -> int:
     """What a search takes beside its result: candidates, queries as integers, and exact distances of what is left.
 
-    A query has room for more candidates than it usually meets; memory that isn't written to isn't taken.
+    A bound that a sample has set isn't raised any more, so the candidates may fill their room.
     """
     k = min(k, rows)
     room, group = tile(rows, k, parts)
     queries = min(queries, group)
     buffers = 1 if -(-queries // (2 * LANES)) >= 2 * parts else parts  # see `cpu.scan`
-    return queries * (8 * buffers * min(room, 2 * k + 16) + 4 * width + 12 * min(2 * k, room))
+    return queries * (8 * buffers * room + 4 * width + 12 * min(2 * k, room))
 
 
 def code_bytes(rows: int, width: int) -> int:
