@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 _asked = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES  # what Numba compiles for
 FEATURES = frozenset(f[1:] for f in _asked.split(",") if f.startswith("+"))
 X86 = "sse2" in FEATURES
+FUSED = "fma" in FEATURES  # multiplies and adds in one instruction
 LANES = 16 if "avx512bw" in FEATURES else 8 if "avx2" in FEATURES else 4  # int32 sums in a vector
 MADD = {4: "llvm.x86.sse2.pmadd.wd", 8: "llvm.x86.avx2.pmadd.wd", 16: "llvm.x86.avx512.pmaddw.d.512"}[LANES]
 
@@ -153,11 +154,12 @@ def byte_tile(num_rows: int, num_vectors: int) -> Any:
     """A kernel for the products of `num_rows` int8 rows with LANES * `num_vectors` packed queries, and what passes.
 
     The kernel's arguments are addresses and counts (intp): rows, bytes from row to row, packed queries, fours of
-    elements; of the rows first sums (int32), scales, errors; of the queries units, slopes, least shifts, bounds
-    (float32); out, hits. Queries are packed as (four, query, 4) uint8, each element more by 128, so the sums of a row
-    begin at -128 times the sum of its elements. out[r, q] = float32(product) * scale[r] * unit[q] + errors[r] *
-    slope[q] + least[q]; bit q of hits[r] (int64) says that it is at least bounds[q]. The sum of products has to fit
-    into int32.
+    elements; of the rows first sums (int32), reciprocal scales, errors in scales (float32); of the queries reciprocal
+    units, slopes in units, least shifts, bounds (float32); out, hits. Queries are packed as (four, query, 4) uint8,
+    each element more by 128, so the sums of a row begin at -128 times the sum of its elements; they have to fit into
+    int32. out[r, q] (int32) is the product. Bit q of hits[r] (int64) says that product * scale[r] * unit[q] + error[r]
+    * slope[q] + least[q] is at least bounds[q], asked as product >= (bounds[q] - least[q]) / unit[q] / scale[r] -
+    slope[q] / unit[q] * error[r] / scale[r]. The kernel returns the bits of all rows together (int64).
     """
 
     @intrinsic
@@ -181,19 +183,22 @@ def byte_tile(num_rows: int, num_vectors: int) -> Any:
             units, slopes, leasts, limits = (
                 [_load(b, x, 4 * LANES * j, FLOATS) for j in range(num_vectors)] for x in (unit, slope, least, bounds)
             )
+            levels = [b.fmul(b.fsub(x, y), z) for x, y, z in zip(limits, leasts, units, strict=True)]
+            anywhere = ir.Constant(I64, 0)
             for r in range(num_rows):
                 factor, error = (_splat(b, _load(b, x, 4 * r, F32), FLOATS) for x in (scale, errors))
                 word = ir.Constant(I64, 0)
                 for j in range(num_vectors):
-                    product = b.fmul(b.sitofp(added[r * num_vectors + j], FLOATS), b.fmul(factor, units[j]))
-                    value = b.fadd(product, b.fadd(b.fmul(error, slopes[j]), leasts[j]))
-                    _store(b, value, out, 4 * LANES * (r * num_vectors + j))
-                    passed = b.bitcast(b.fcmp_ordered(">=", value, limits[j]), ir.IntType(LANES))
+                    product = added[r * num_vectors + j]
+                    _store(b, product, out, 4 * LANES * (r * num_vectors + j))
+                    level = b.fsub(b.fmul(levels[j], factor), b.fmul(slopes[j], error))
+                    passed = b.bitcast(b.fcmp_ordered(">=", b.sitofp(product, FLOATS), level), ir.IntType(LANES))
                     word = b.or_(word, b.shl(b.zext(passed, I64), ir.Constant(I64, LANES * j)))
                 _store(b, word, hits, 8 * r)
-            return ir.Constant(I32, 0)
+                anywhere = b.or_(anywhere, word)
+            return anywhere
 
-        return types.int32(*[types.intp] * 13), generate
+        return types.int64(*[types.intp] * 13), generate
 
     return tile
 
@@ -227,6 +232,30 @@ def row_products(_: Any, rows: Any, stride: Any, query: Any, blocks: Any, out: A
     return types.int32(*[types.intp] * 5), generate
 
 
+def _add_product(b: ir.IRBuilder, added: Any, x: Any, y: Any) -> Any:
+    """x y + added in vectors of doubles; fused it is the same bits, since these products are exact."""
+    if not FUSED:
+        return b.fadd(added, b.fmul(x, y))
+    name = f"llvm.fma.v{x.type.count}f64"
+    kind = ir.FunctionType(x.type, [x.type] * 3)
+    return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), [x, y, added])
+
+
+def _dot_lanes(b: ir.IRBuilder, x: Any, y: Any, blocks: Any) -> list[Any]:
+    """The 16 float64 lanes of a dot product of float32 rows, as vectors."""
+    size = 8 if LANES == 16 else 4  # doubles in a vector
+    floats, doubles, parts = ir.VectorType(F32, size), ir.VectorType(F64, size), 16 // size
+    at, sums, close = _loop(b, blocks, [ir.Constant(doubles, [0.0] * size)] * parts)
+    here = b.mul(at, ir.Constant(I64, 64))
+    left, right = b.add(x, here), b.add(y, here)
+    added = []
+    for j in range(parts):
+        p, q = (b.fpext(_load(b, z, 4 * size * j, floats), doubles) for z in (left, right))
+        added.append(_add_product(b, sums[j], p, q))
+    close(added)
+    return added
+
+
 @intrinsic
 def wide_dot(_: Any, x: Any, y: Any, blocks: Any, out: Any) -> Any:
     """16 float64 lanes of a dot product of float32 rows: element i of both goes to lane i mod 16, in order.
@@ -236,22 +265,33 @@ def wide_dot(_: Any, x: Any, y: Any, blocks: Any, out: Any) -> Any:
     """
 
     def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
-        x, y, blocks, out = args
-        size = 8 if LANES == 16 else 4  # doubles in a vector
-        floats, doubles, parts = ir.VectorType(F32, size), ir.VectorType(F64, size), 16 // size
-        at, sums, close = _loop(b, blocks, [ir.Constant(doubles, [0.0] * size)] * parts)
-        here = b.mul(at, ir.Constant(I64, 64))
-        left, right = b.add(x, here), b.add(y, here)
-        added = []
-        for j in range(parts):
-            p, q = (b.fpext(_load(b, z, 4 * size * j, floats), doubles) for z in (left, right))
-            added.append(b.fadd(sums[j], b.fmul(p, q)))
-        close(added)
-        for j in range(parts):
-            _store(b, added[j], out, 8 * size * j)
+        lanes = _dot_lanes(b, *args[:3])
+        for j, lane in enumerate(lanes):
+            _store(b, lane, args[3], 8 * lane.type.count * j)
         return ir.Constant(I32, 0)
 
     return types.int32(*[types.intp] * 4), generate
+
+
+@intrinsic
+def folded_dot(_: Any, x: Any, y: Any, blocks: Any) -> Any:
+    """The lanes of `wide_dot` folded in halves: lane i takes in lane i + 8, then i + 4, i + 2 and i + 1; a float64."""
+
+    def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
+        lanes = _dot_lanes(b, *args)
+        while len(lanes) > 1:
+            half = len(lanes) // 2
+            lanes = [b.fadd(lanes[i], lanes[half + i]) for i in range(half)]
+        total, count = lanes[0], lanes[0].type.count
+        none = ir.Constant(total.type, ir.Undefined)
+        while count > 1:
+            count //= 2
+            low, high = (ir.Constant(ir.VectorType(I32, count), list(range(k, k + count))) for k in (0, count))
+            total = b.fadd(b.shuffle_vector(total, none, low), b.shuffle_vector(total, none, high))
+            none = ir.Constant(total.type, ir.Undefined)
+        return b.extract_element(total, ir.Constant(I32, 0))
+
+    return types.float64(*[types.intp] * 3), generate
 
 
 @intrinsic
@@ -264,15 +304,23 @@ def lowest_bit(_: Any, word: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
-def prefetch(_: Any, address: Any) -> Any:
-    """Fetch the line at an address (intp) for reading; any address will do."""
+def _fetcher(nearness: int) -> Any:
+    @intrinsic
+    def fetch(_: Any, address: Any) -> Any:
+        def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
+            place, name = I8.as_pointer(), "llvm.prefetch.p0i8"
+            kind = ir.FunctionType(ir.VoidType(), [place, I32, I32, I32])
+            function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
+            numbers = (ir.Constant(I32, n) for n in (0, nearness, 1))  # for reading, how near, data
+            b.call(function, [b.inttoptr(args[0], place), *numbers])
+            return ir.Constant(I32, 0)
 
-    def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
-        place, name = I8.as_pointer(), "llvm.prefetch.p0i8"
-        kind = ir.FunctionType(ir.VoidType(), [place, I32, I32, I32])
-        function = b.module.globals.get(name) or ir.Function(b.module, kind, name)
-        b.call(function, [b.inttoptr(args[0], place), *(ir.Constant(I32, n) for n in (0, 3, 1))])  # read, keep, data
-        return ir.Constant(I32, 0)
+        return types.int32(types.intp), generate
 
-    return types.int32(types.intp), generate
+    return fetch
+
+
+# Fetch the line at an address (intp) for reading; any address will do. The first takes one of the few places that wait
+# for the first-level cache, the second one of the more that wait for the second-level one.
+prefetch = _fetcher(3)
+prefetch_far = _fetcher(2)

@@ -77,15 +77,16 @@ def test_bytes_are_multiplied_without_the_instruction(monkeypatch):
     wanted = rows.astype(np.int64) @ (queries - 128).T
     for instruction in {_simd.BYTES, ""}:
         monkeypatch.setattr(_simd, "BYTES", instruction)
-        tile, out, hits = _simd.byte_tile(3, 1), np.empty((3, _simd.LANES), np.float32), np.zeros(3, np.int64)
+        tile, out, hits = _simd.byte_tile(3, 1), np.empty((3, _simd.LANES), np.int32), np.zeros(3, np.int64)
 
         @njit
         def run(addresses, tile=tile):
             rows, queries, begin, ones, zeros, bounds, out, hits = addresses
-            tile(rows, 64, queries, 16, begin, ones, ones, ones, zeros, zeros, bounds, out, hits)
+            return tile(rows, 64, queries, 16, begin, ones, ones, ones, zeros, zeros, bounds, out, hits)
 
-        run(tuple(x.ctypes.data for x in (rows, packed, begin, ones, zeros, bounds, out, hits)))
-        np.testing.assert_array_equal(out, wanted.astype(np.float32))
+        some = run(tuple(x.ctypes.data for x in (rows, packed, begin, ones, zeros, bounds, out, hits)))
+        np.testing.assert_array_equal(out, wanted)
+        assert some == np.bitwise_or.reduce(hits)
         assert [[hit >> lane & 1 for lane in range(_simd.LANES)] for hit in hits.tolist()] == (wanted >= 5).tolist()
 
 

@@ -7,6 +7,7 @@ ones. With q' and v' the rounded vectors, the Cauchy-Schwarz inequality gives
 among the k nearest. All others get the distance of `pair_distances` and are ordered by it.
 """
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -33,9 +34,9 @@ NO_CODES, ONE_STEP, NO_SUMS = (
     np.full(1, 1.0 / rounding.ONE, np.float32),
     np.zeros(0, np.int32),
 )
-NO_SAMPLE = 1, np.zeros(2, np.int32)
+NO_SAMPLES = np.zeros((0, 2), np.int32)
 NOTHING, NOT_PACKED = np.zeros(0, np.bool_), np.zeros(0, np.int16)
-SAMPLED, LEAST = 16, 1 << 13  # one of so many rows is looked at beforehand, where a thread has at least so many
+SAMPLED, LEAST = 16, 1 << 12  # one of so many rows is looked at beforehand, where a thread has at least so many
 SAFETY = 4.0  # standard deviations of how many of the k best are in such a sample: 1 query in 30,000 has more
 FEW = 2  # queries that are searched one by one when there are codes
 
@@ -172,6 +173,11 @@ def tile(rows: int, k: int, parts: int) -> tuple[int, int]:
     return room, max(LANES, BUFFER_BYTES // (8 * max(room, 1) * parts))
 
 
+def by_query(queries: int, parts: int) -> bool:
+    """Whether threads share out the queries, not the rows."""
+    return -(-queries // (2 * LANES)) >= 2 * parts
+
+
 def scratch_bytes(rows: int, width: int, queries: int, k: int, parts: int) -> int:
     """What a search takes beside its result: candidates, queries as integers, and exact distances of what is left.
 
@@ -180,7 +186,7 @@ def scratch_bytes(rows: int, width: int, queries: int, k: int, parts: int) -> in
     k = min(k, rows)
     room, group = tile(rows, k, parts)
     queries = min(queries, group)
-    buffers = 1 if -(-queries // (2 * LANES)) >= 2 * parts else parts  # see `cpu.scan`
+    buffers = 1 if by_query(queries, parts) else parts
     return queries * (8 * buffers * room + 4 * width + 12 * min(2 * k, room))
 
 
@@ -227,27 +233,41 @@ def _group(
         if few:
             plain[:, : ints.shape[1]] = ints
     spread = (error, made, left + np.float32(SLACK))
-    every, few_of = _sample(vectors.shape[0], k, room, parts) if sample and form == cpu.BYTES else NO_SAMPLE
+    samples = NO_SAMPLES
+    if sample and form == cpu.BYTES:
+        samples = _samples(vectors.shape[0], k, room, 1 if by_query(count, parts) else parts)
     found = cpu.scan(
         (vectors if codes is None else queries[:0]).numpy(), code, NO_SUMS if codes is None else codes.first.numpy(),
         form, vectors.shape[0], step, unit, spread, NOTHING if hidden is None else hidden.numpy(), packed, plain, count,
-        k, every, few_of, room, allowed.numpy(), allowed_row.numpy(), parts,
+        k, samples, room, allowed.numpy(), allowed_row.numpy(), parts,
     )  # fmt: skip
-    indptr, row = cpu.gather(*found, spread, k, threads(count, STEPS * count))
-    query = torch.from_numpy(np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr)))
-    exact = pair_distances(queries, vectors, query, torch.from_numpy(row), row_scale)
-    cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, STEPS * count))
+    workers = threads(count, STEPS * count)
+    if row_scale is None:
+        cpu.settle(*found, spread, k, queries.numpy(), vectors.numpy(), rows.numpy(), distances.numpy(), workers)
+    else:
+        indptr, row = cpu.gather(*found, spread, k, workers)
+        query = torch.from_numpy(np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr)))
+        exact = pair_distances(queries, vectors, query, torch.from_numpy(row), row_scale)
+        cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, STEPS * count))
     out: np.ndarray = np.flatnonzero(found[3].any(axis=0))
     return out
 
 
-def _sample(rows: int, k: int, room: int, parts: int) -> tuple[int, np.ndarray]:
-    """One of how many rows is looked at beforehand (1: none is), and the place of the best of these, of all rows and of
-    the share of one of `parts`, that all rows' k-th best is hardly ever behind."""
-    there = k / SAMPLED / np.array([1, parts])
-    few = np.ceil(there + SAFETY * there**0.5 + 2.0).astype(np.int32)
-    enough = rows >= LEAST * parts and few[0] <= min(room, rows // (2 * SAMPLED * parts))
-    return (SAMPLED, few) if enough else NO_SAMPLE
+def _samples(rows: int, k: int, room: int, parts: int) -> np.ndarray:
+    """(levels, 2) int32: of how many rows one is looked at beforehand, and the place of the best of these that the k-th
+    best of all is hardly ever behind; each level says where the next one begins."""
+    levels = []
+    every, few = SAMPLED, _few(k / parts)
+    while rows >= LEAST * parts * every // SAMPLED and few <= min(room, rows // (2 * every * parts)):
+        levels.append((every, few))
+        every, few = every * SAMPLED, _few(few)
+    return np.array(levels[::-1], np.int32).reshape(-1, 2)
+
+
+def _few(k: float) -> int:
+    """How many of the k best may be in a sample of one in SAMPLED."""
+    there = k / SAMPLED
+    return math.ceil(there + SAFETY * there**0.5 + 2.0)
 
 
 def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, float, float]:

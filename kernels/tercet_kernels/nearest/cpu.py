@@ -3,10 +3,14 @@
 import numpy as np
 from numba import njit, prange
 
-from tercet_kernels._simd import LANES, ROW_BLOCK, byte_tile, lowest_bit, product_tile, row_products
+from tercet_kernels._simd import LANES, ROW_BLOCK, byte_tile, lowest_bit, prefetch_far, product_tile, row_products
+from tercet_kernels.cosine.cpu import LANES as SUMS
+from tercet_kernels.cosine.cpu import distances
 from tercet_kernels.nearest.rounding import widen
 
 ROWS, ROWS_ONE = 6, 12  # rows of a tile with two vectors of queries or one: their sums fill the registers
+LINE = 64  # bytes that come from memory together
+LOWER, TINY = np.float32(2e-6), np.float32(1e-30)  # by how much an asked bound is lower than the checked one; no step
 TILE = 240  # rows kept as int16 in the second-level cache; a multiple of both
 
 WIDENED, CODED, BYTES = 0, 1, 2  # what products are of: rows rounded to int16, int8 codes as int16, codes as they are
@@ -146,16 +150,23 @@ def scan_bytes(
     stride = codes.shape[1]
     fours = stride // 4
     begin, scales, errors = np.empty(TILE, np.int32), np.empty(TILE, np.float32), np.empty(TILE, np.float32)
-    out, hits = np.empty((ROWS_ONE, 2 * LANES), np.float32), np.empty(ROWS_ONE, np.int64)
+    out, hits = np.empty((ROWS_ONE, 2 * LANES), np.int32), np.empty(ROWS_ONE, np.int64)
     flat = out.reshape(-1)
     last = np.empty((ROWS_ONE, stride), np.int8)
+    units, slopes, leasts = np.empty(unit.size, np.float32), np.empty(unit.size, np.float32), least + LOWER
+    for q in range(unit.size):
+        units[q] = np.float32(1.0) / max(unit[q], TINY)
+        slopes[q] = slope[q] * units[q]
+    turns = (behind - ahead + 2 * LANES - 1) // (2 * LANES)
+    lines = (ROWS_ONE * stride // LINE + turns - 1) // max(turns, 1) if every == 1 else 0
     for start in range(low, high, TILE):
         stop = min(start + TILE, high)
         for i in range(TILE):
             row = min(start + i, stop - 1) * every
-            begin[i], scales[i] = first_sum[row], step[row]
             out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
-            errors[i] = np.float32(-np.inf) if out_of else error[row]
+            begin[i] = first_sum[row]
+            scales[i] = np.float32(0.0) if out_of else np.float32(1.0) / max(step[row], TINY)
+            errors[i] = np.float32(-np.inf) if out_of else error[row] * scales[i]
         whole = (stop - start) // ROWS_ONE * ROWS_ONE
         for i in range(whole, stop - start):
             last[i - whole] = codes[(start + i) * every]
@@ -163,29 +174,32 @@ def scan_bytes(
             two = first + LANES < queries
             across = 2 * LANES if two else LANES
             block = packed.ctypes.data + first * stride
+            turn = (first - ahead) // (2 * LANES)
             for i in range(0, stop - start, ROWS_ONE):
                 rows, apart = codes.ctypes.data + (start + i) * every * stride, every * stride
+                for line in range(turn * lines, (turn + 1) * lines):  # these rows come while the next ones are computed
+                    prefetch_far(rows + TILE * stride + line * LINE)
                 if i == whole:
                     rows, apart = last.ctypes.data, stride
                 args = (
                     rows, apart, block, fours, begin.ctypes.data + 4 * i, scales.ctypes.data + 4 * i,
-                    errors.ctypes.data + 4 * i, unit.ctypes.data + 4 * first, slope.ctypes.data + 4 * first,
-                    least.ctypes.data + 4 * first, bounds.ctypes.data + 4 * first, out.ctypes.data, hits.ctypes.data,
+                    errors.ctypes.data + 4 * i, units.ctypes.data + 4 * first, slopes.ctypes.data + 4 * first,
+                    leasts.ctypes.data + 4 * first, bounds.ctypes.data + 4 * first, out.ctypes.data, hits.ctypes.data,
                 )  # fmt: skip
-                if two:
-                    bytes_two(*args)
-                else:
-                    bytes_one(*args)
+                if (bytes_two(*args) if two else bytes_one(*args)) == 0:
+                    continue
                 for r in range(ROWS_ONE):
                     word = hits[r]
                     while word != 0:
                         j = lowest_bit(word)
                         word &= word - 1
-                        q, row, value = first + j, (start + i + r) * every, flat[r * across + j]
+                        q, row = first + j, (start + i + r) * every
                         mask = allowed_row[q]
                         if mask < 0 or allowed[mask, row]:
                             if sizes[q] == limits[q]:
                                 squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow)
+                            value = np.float32(flat[r * across + j]) * (step[row] * unit[q])
+                            value += np.float32(error[row] * slope[q] + least[q])
                             if value >= bounds[q]:
                                 size = sizes[q]
                                 near[q, size] = row
@@ -239,7 +253,7 @@ def scan_rows(
 
 @njit(nogil=True, cache=True, parallel=True)
 def scan(
-    vectors, codes, first_sum, form, size, step, unit, spread, hidden, packed, plain, queries, k, every, few_of, room,
+    vectors, codes, first_sum, form, size, step, unit, spread, hidden, packed, plain, queries, k, samples, room,
     allowed, allowed_row, threads,
 ):  # fmt: skip
     """Rows of each query that can be among its k nearest; `form` is WIDENED, CODED or BYTES.
@@ -247,9 +261,9 @@ def scan(
     Many queries are shared out among the threads, few of them share out the rows and have a buffer a thread: every
     buffer finds its own bound, which costs as much for a part of the rows as for all of them.
 
-    With `every` above 1 the bounds of BYTES begin where the best of each `every`-th row are, `few_of` all rows or a
-    thread's share of them, which spares most of the rows that come in before a bound has risen. `start` tells what they
-    began with: where the k-th best of all rows is below that, rows may be missing.
+    `samples` (levels, 2): the bounds of BYTES begin where the best of each first-th row are, second of them, level after
+    level, which spares most of the rows that come in before a bound has risen. `start` tells what they began with:
+    where the k-th best of all rows is below that, rows may be missing.
     """
     lanes = (queries + LANES - 1) // LANES * LANES
     blocks = (queries + 2 * LANES - 1) // (2 * LANES)
@@ -260,7 +274,6 @@ def scan(
     sizes = np.zeros((parts, queries), np.int64)
     overflow = np.zeros((parts, queries), np.bool_)
     start = np.full((parts, queries), -np.inf, np.float32)
-    few = few_of[0 if by_query else 1]
     share = (size + parts - 1) // parts
     for t in prange(threads):
         at = np.int64(t)
@@ -279,12 +292,14 @@ def scan(
         else:
             ahead = at * blocks // threads * 2 * LANES if by_query else 0
             behind = min(queries, (at + 1) * blocks // threads * 2 * LANES) if by_query else queries
-            if form == BYTES and every > 1:
-                fewer = np.full(queries, min(room, 2 * few + 16), np.int64)
+            for level in range(samples.shape[0]):
+                every, few = samples[level]
+                first, behind_last = (low + every - 1) // every, (high + every - 1) // every
+                fewer = np.full(queries, room if behind_last - first <= room else min(room, 2 * few + 16), np.int64)
                 scan_bytes(
-                    codes, first_sum, step, unit, spread, hidden, packed.view(np.uint8), queries, few,
-                    (low + every - 1) // every, (high + every - 1) // every, every, ahead, behind, near[part],
-                    upper[part], sizes[part], fewer, bounds, spare, allowed, allowed_row, overflow[part],
+                    codes, first_sum, step, unit, spread, hidden, packed.view(np.uint8), queries, few, first,
+                    behind_last, every, ahead, behind, near[part], upper[part], sizes[part],
+                    fewer if level == 0 else limits, bounds, spare, allowed, allowed_row, overflow[part],
                 )  # fmt: skip
                 foresee(
                     ahead, behind, few, near[part], upper[part], sizes[part], limits, start[part], bounds, spread,
@@ -350,62 +365,81 @@ def dense(vectors, scale, packed, queries, owner, out, threads):
                             line[at] = min(line[at], flat[i * across + j])
 
 
-@njit(nogil=True, cache=True, parallel=True)
-def gather(near, upper, sizes, overflow, start, spread, k, threads):
-    """The threads' rows of each query together, cut at the bound that all of them give; (indptr, row).
+@njit(nogil=True, cache=True)
+def collect(q, near, upper, sizes, overflow, start, spread, k, rows, values, spare):
+    """The threads' rows of one query together, cut at the bound that all of them give; returns how many.
 
     A query whose rows don't prove the bound that they began with has none, and counts as overflown.
     """
+    size = 0
+    for p in range(near.shape[0]):
+        if overflow[p, q]:
+            overflow[0, q] = True
+        for i in range(sizes[p, q]):
+            rows[size] = near[p, q, i]
+            values[size] = upper[p, q, i]
+            size += 1
+    if overflow[0, q]:
+        return 0
+    bound, size = tighten(rows, values, size, q, spread, k, spare)
+    for p in range(near.shape[0]):
+        if bound < start[p, q]:
+            overflow[0, q] = True
+    return 0 if overflow[0, q] else size
+
+
+@njit(nogil=True, cache=True)
+def place(keys, out_row, out_distance):
+    """The nearest of one query, ascending by (distance, row); distances aren't negative, so their bits ascend too."""
+    keys.sort()
+    out_bits = out_distance.view(np.int32)
+    for i in range(min(out_row.size, keys.size)):
+        out_row[i] = np.int32(keys[i] & 0x7FFFFFFF)
+        out_bits[i] = np.int32(keys[i] >> 32)
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def settle(near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row, out_distance, threads):
+    """What `gather`, exact distances and `cut` give, of float32 rows, a query at a time."""
+    parts, count, room = near.shape
+    for t in prange(threads):
+        rows, keys = np.empty(parts * room, np.int32), np.empty(parts * room, np.int64)
+        values, spare = np.empty(parts * room, np.float32), np.empty(parts * room, np.float32)
+        bits = values.view(np.int32)
+        lanes = np.empty(SUMS, np.float64)
+        for q in range(t, count, threads):
+            size = collect(q, near, upper, sizes, overflow, start, spread, k, rows, values, spare)
+            distances(queries, vectors, q, rows[:size], lanes, values)
+            for i in range(size):
+                keys[i] = (np.int64(bits[i]) << 32) | rows[i]
+            place(keys[:size], out_row[q], out_distance[q])
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def gather(near, upper, sizes, overflow, start, spread, k, threads):
+    """What is left of each query's rows by `collect`; (indptr, row)."""
     parts, queries, room = near.shape
     counts = np.zeros(queries + 1, np.int64)
+    kept = np.empty((queries, parts * room), np.int32)
     for t in prange(threads):
-        rows = np.empty(parts * room, np.int32)
-        values = np.empty(parts * room, np.float32)
-        spare = np.empty(parts * room, np.float32)
+        values, spare = np.empty(parts * room, np.float32), np.empty(parts * room, np.float32)
         for q in range(t, queries, threads):
-            size = 0
-            for p in range(parts):
-                if overflow[p, q]:
-                    overflow[0, q] = True
-                for i in range(sizes[p, q]):
-                    rows[size] = near[p, q, i]
-                    values[size] = upper[p, q, i]
-                    size += 1
-            if overflow[0, q]:
-                continue
-            bound, size = tighten(rows, values, size, q, spread, k, spare)
-            for p in range(parts):
-                if bound < start[p, q]:
-                    overflow[0, q] = True
-            if overflow[0, q]:
-                continue
-            counts[q + 1] = size
-            for p in range(parts):
-                taken = min(room, max(0, size - p * room))
-                near[p, q, :taken] = rows[p * room : p * room + taken]
+            counts[q + 1] = collect(q, near, upper, sizes, overflow, start, spread, k, kept[q], values, spare)
     indptr = np.cumsum(counts)
     row = np.empty(indptr[-1], np.int32)
     for q in prange(queries):
-        for p in range(parts):
-            taken = min(room, max(0, counts[q + 1] - p * room))
-            row[indptr[q] + p * room : indptr[q] + p * room + taken] = near[p, q, :taken]
+        row[indptr[q] : indptr[q + 1]] = kept[q, : counts[q + 1]]
     return indptr, row
 
 
 @njit(nogil=True, cache=True, parallel=True)
 def cut(indptr, row, distance, out_row, out_distance, threads):
     """The nearest of each query, ascending by (distance, row)."""
-    queries, k = out_row.shape
-    out_bits = out_distance.view(np.int32)
     for t in prange(threads):
-        for q in range(t, queries, threads):
+        for q in range(t, out_row.shape[0], threads):
             low, high = indptr[q], indptr[q + 1]
             keys = np.empty(high - low, np.int64)
-            bits = distance[low:high].view(np.int32)  # not negative, so their bits are in the order of their values
+            bits = distance[low:high].view(np.int32)
             for i in range(high - low):
                 keys[i] = (np.int64(bits[i]) << 32) | row[low + i]
-            keys.sort()
-            taken = min(k, keys.size)
-            for i in range(taken):
-                out_row[q, i] = np.int32(keys[i] & 0x7FFFFFFF)
-                out_bits[q, i] = np.int32(keys[i] >> 32)
+            place(keys, out_row[q], out_distance[q])
