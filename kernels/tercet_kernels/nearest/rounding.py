@@ -44,25 +44,39 @@ def round_queries(queries, longest, ints):
     return unit, left, norm
 
 
-@njit(nogil=True, cache=True)
-def round_bytes(queries, ints, unit, left, made):
+@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz", "contract"})
+def round_bytes(queries, width, lanes, packed, unit, left, made):
     """Queries as uint8, each with a step of its own and 128 more an element; upper bounds of the norms of what rounding
-    left out and of what it made."""
-    for q in range(queries.shape[0]):
+    left out and of what it made.
+
+    Args:
+        width: of the rows of codes, a multiple of 4. lanes: queries of a block.
+        packed: uint8, of 128 at first: blocks of queries, in each (four, query, 4); a last block of half as many.
+    """
+    count, given = queries.shape
+    row = np.full(width, 128, np.uint8)
+    fours, out = row.view(np.int32), packed.view(np.int32)
+    for q in range(count):
+        query = queries[q]
         largest = np.float32(0.0)
-        for d in range(queries.shape[1]):
-            largest = max(largest, abs(queries[q, d]))
-        unit[q] = largest / np.float32(127.0)
-        inverse = np.float32(0.0) if unit[q] == 0.0 else np.float32(1.0) / unit[q]
+        for d in range(given):
+            largest = max(largest, abs(query[d]))
+        step = np.float32(largest / np.float32(127.0))
+        inverse = np.float32(0.0) if step == 0.0 else np.float32(1.0) / step
         rest, total = 0.0, 0.0
-        for d in range(queries.shape[1]):
-            code = np.rint(min(max(queries[q, d] * inverse, np.float32(-127.0)), np.float32(127.0)))
-            ints[q, d] = np.uint8(np.int16(code) + 128)
-            value = np.float64(unit[q]) * np.float64(code)
-            rest += (np.float64(queries[q, d]) - value) ** 2
+        for d in range(given):
+            code = np.rint(min(max(query[d] * inverse, np.float32(-127.0)), np.float32(127.0)))
+            row[d] = np.uint8(np.int32(code) + 128)
+            value = np.float64(step) * np.float64(code)
+            rest += (np.float64(query[d]) - value) ** 2
             total += value * value
+        unit[q] = step
         left[q] = np.sqrt(rest) * 1.000001
         made[q] = np.sqrt(total) * 1.000001
+        first = q // lanes * lanes
+        across = min(lanes, unit.size - first)
+        for f in range(fours.size):
+            out[first * fours.size + f * across + q - first] = fours[f]
 
 
 @njit(nogil=True, cache=True, parallel=True)
