@@ -23,26 +23,31 @@ bytes_one = byte_tile(ROWS_ONE, 1)
 
 @njit(nogil=True, cache=True)
 def select(values, size, k):
-    """Move the k-th largest of values[:size] to place k - 1 with none smaller before it; returns it (Hoare's find)."""
-    low, high, target = 0, size - 1, k - 1
-    while low < high:
+    """Move the k-th largest of values[:size] to place k - 1 with none smaller before it; returns it.
+
+    Quickselect (Hoare 1961) with Lomuto's partition, which moves every element: it has no branch to be mispredicted.
+    """
+    low, high, target = 0, size, k - 1
+    while high - low > 1:
         pivot = values[(low + high) >> 1]
-        i, j = low, high
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if target <= j:
-            high = j
-        elif target >= i:
-            low = i
-        else:
-            break
+        larger = low
+        for i in range(low, high):
+            x = values[i]
+            values[i] = values[larger]
+            values[larger] = x
+            larger += x > pivot
+        if target < larger:
+            high = larger
+            continue
+        equal = larger
+        for i in range(larger, high):
+            x = values[i]
+            values[i] = values[equal]
+            values[equal] = x
+            equal += x == pivot
+        if target < equal:
+            return pivot
+        low = equal
     return values[target]
 
 
@@ -63,10 +68,10 @@ def tighten(rows, upper, size, q, spread, k, spare):
     bound = select(spare, size, k)
     kept = 0
     for i in range(size):
-        if upper[i] >= bound:
-            rows[kept] = rows[i]
-            upper[kept] = upper[i]
-            kept += 1
+        row, value = rows[i], upper[i]
+        rows[kept] = row
+        upper[kept] = value
+        kept += value >= bound
     return bound, kept
 
 
