@@ -2,7 +2,8 @@
 
 import torch
 
-from tercet.candidates import Hits, query_of, rescore, search
+from tercet.candidates import Bound, Hits, query_of, rescore, search
+from tercet.late import passed_over
 from tercet.plan import Plan
 from tercet_kernels.expand import expand
 from tercet_kernels.merge import merge
@@ -24,13 +25,22 @@ def limits(plan: Plan, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 
 def find(plan: Plan, queries: torch.Tensor, node_limit: torch.Tensor, key_limit: torch.Tensor) -> tuple[Hits, Hits]:
-    """The nodes and the relation keys that the collections found for each query."""
-    out = []
-    for bound, wide in ((plan.node_bound, node_limit), (plan.relation_bound, key_limit)):
-        most = int(wide.max()) if wide.shape[0] else 0  # host sync
-        found = [search(b, queries, most, mask) for b, mask in zip(bound, plan.masks(bound), strict=True)]
-        out.append(Hits(*merge(found, wide, plan.max_distance, last=plan.combine == "last")))
-    return out[0], out[1]
+    """The nodes and the relation keys that the collections found for each query; no keys for one that needs none."""
+    nodes = _found(plan, plan.node_bound, queries, node_limit)
+    settled = passed_over(plan, queries, nodes, key_limit)
+    if settled is None:
+        return nodes, _found(plan, plan.relation_bound, queries, key_limit)
+    open_ = torch.nonzero(~settled).flatten()
+    some = _found(plan, plan.relation_bound, queries[open_], key_limit[open_])
+    counts = torch.zeros_like(nodes.indptr)
+    counts[open_ + 1] = some.indptr.diff()
+    return nodes, some._replace(indptr=counts.cumsum(0))
+
+
+def _found(plan: Plan, bound: list[Bound], queries: torch.Tensor, wide: torch.Tensor) -> Hits:
+    most = int(wide.max()) if wide.shape[0] else 0  # host sync
+    found = [search(b, queries, most, mask) for b, mask in zip(bound, plan.masks(bound), strict=True)]
+    return Hits(*merge(found, wide, plan.max_distance, last=plan.combine == "last"))
 
 
 def project(plan: Plan, queries: torch.Tensor, nodes: Hits) -> tuple[Hits, bool]:

@@ -224,7 +224,7 @@ def _group(
         code, step, error = codes.code.numpy(), codes.step.numpy(), codes.error.numpy()
     plain = np.zeros((count if few else 0, code.shape[1]), np.int16)
     if form == cpu.BYTES:
-        packed, unit, left, made = _bytes(queries, code.shape[1])
+        packed, unit, left, made = pack_bytes(queries, code.shape[1])
     else:
         ints, *numbers = _rounded(queries, rounding.ONE if codes is None else codes.longest)
         unit, left, norm = (np.full(-(-count // LANES) * LANES, x, np.float32) for x in numbers)
@@ -279,7 +279,7 @@ def _rounded(queries: torch.Tensor, longest: float) -> tuple[np.ndarray, float, 
     return ints, *rounding.round_queries(queries.numpy(), longest, ints)
 
 
-def _bytes(queries: torch.Tensor, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def pack_bytes(queries: torch.Tensor, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Queries as uint8 in blocks as those of `_packed`, (block, four, query, 4), as int16 pairs; their steps, and the
     norms of what rounding left out and of what it made: (lanes,) float32, 0 beyond the queries."""
     lanes = -(-queries.shape[0] // LANES) * LANES

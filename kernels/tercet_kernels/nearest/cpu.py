@@ -145,6 +145,35 @@ def scan_tiles(
 
 
 @njit(nogil=True, cache=True)
+def in_units(unit, slope, least):
+    """What `byte_tile` is told of queries: reciprocal steps, slopes in steps, and least shifts that ask too much."""
+    units, slopes = np.empty(unit.size, np.float32), np.empty(unit.size, np.float32)
+    for q in range(unit.size):
+        units[q] = np.float32(1.0) / max(unit[q], TINY)
+        slopes[q] = slope[q] * units[q]
+    return units, slopes, least + LOWER
+
+
+@njit(nogil=True, cache=True)
+def ready(codes, first_sum, step, error, hidden, start, stop, every, absent, begin, scales, errors, last):
+    """What `byte_tile` is told of a tile of rows. Those past `stop` or hidden have the error `absent`: with -inf they
+    pass no bound on what is possible, with inf none on what is certain (negative slopes).
+
+    The last rows, too few for a call, are copied to `last`; returns where these begin.
+    """
+    for i in range(TILE):
+        row = min(start + i, stop - 1) * every
+        out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
+        begin[i] = first_sum[row]
+        scales[i] = np.float32(0.0) if out_of else np.float32(1.0) / max(step[row], TINY)
+        errors[i] = absent if out_of else error[row] * scales[i]
+    whole = (stop - start) // ROWS_ONE * ROWS_ONE
+    for i in range(whole, stop - start):
+        last[i - whole] = codes[(start + i) * every]
+    return whole
+
+
+@njit(nogil=True, cache=True)
 def scan_bytes(
     codes, first_sum, step, unit, spread, hidden, packed, queries, k, low, high, every, ahead, behind, near, upper,
     sizes, limits, bounds, spare, allowed, allowed_row, overflow,
@@ -158,23 +187,14 @@ def scan_bytes(
     out, hits = np.empty((ROWS_ONE, 2 * LANES), np.int32), np.empty(ROWS_ONE, np.int64)
     flat = out.reshape(-1)
     last = np.empty((ROWS_ONE, stride), np.int8)
-    units, slopes, leasts = np.empty(unit.size, np.float32), np.empty(unit.size, np.float32), least + LOWER
-    for q in range(unit.size):
-        units[q] = np.float32(1.0) / max(unit[q], TINY)
-        slopes[q] = slope[q] * units[q]
+    units, slopes, leasts = in_units(unit, slope, least)
     turns = (behind - ahead + 2 * LANES - 1) // (2 * LANES)
     lines = (ROWS_ONE * stride // LINE + turns - 1) // max(turns, 1) if every == 1 else 0
     for start in range(low, high, TILE):
         stop = min(start + TILE, high)
-        for i in range(TILE):
-            row = min(start + i, stop - 1) * every
-            out_of = start + i >= stop or (hidden.size > 0 and hidden[row])
-            begin[i] = first_sum[row]
-            scales[i] = np.float32(0.0) if out_of else np.float32(1.0) / max(step[row], TINY)
-            errors[i] = np.float32(-np.inf) if out_of else error[row] * scales[i]
-        whole = (stop - start) // ROWS_ONE * ROWS_ONE
-        for i in range(whole, stop - start):
-            last[i - whole] = codes[(start + i) * every]
+        whole = ready(
+            codes, first_sum, step, error, hidden, start, stop, every, np.float32(-np.inf), begin, scales, errors, last
+        )
         for first in range(ahead, behind, 2 * LANES):
             two = first + LANES < queries
             across = 2 * LANES if two else LANES
@@ -266,9 +286,9 @@ def scan(
     Many queries are shared out among the threads, few of them share out the rows and have a buffer a thread: every
     buffer finds its own bound, which costs as much for a part of the rows as for all of them.
 
-    `samples` (levels, 2): the bounds of BYTES begin where the best of each first-th row are, second of them, level after
-    level, which spares most of the rows that come in before a bound has risen. `start` tells what they began with:
-    where the k-th best of all rows is below that, rows may be missing.
+    `samples` (levels, 2): the bounds of BYTES begin where the best of each first-th row are, second of them, one level
+    after the other, which spares most of the rows that come in before a bound has risen. `start` tells what they began
+    with: where the k-th best of all rows is below that, rows may be missing.
     """
     lanes = (queries + LANES - 1) // LANES * LANES
     blocks = (queries + 2 * LANES - 1) // (2 * LANES)

@@ -1,0 +1,67 @@
+"""Whether many rows are nearer to a query than a distance, from int8 codes, without scoring or ordering them.
+
+A search tells more, but at a higher price: it has to find the nearest rows of all and to put them in order. This looks
+at tiles of rows in turn and leaves a query as soon as enough rows are nearer for certain, which takes few tiles where
+very many are.
+"""
+
+import numpy as np
+import torch
+
+from tercet_kernels._checks import check
+from tercet_kernels._simd import LANES
+from tercet_kernels._threads import threads
+from tercet_kernels.nearest import BYTES, PRODUCTS, SLACK, WIDEST, Codes, pack_bytes
+from tercet_kernels.outranked import cpu
+
+SHARE = 4  # no more than one row in so many is looked at
+TRIAL = 16  # after one row in so many, queries go that don't seem to get there
+
+
+def outranked(
+    codes: Codes, queries: torch.Tensor, distance: torch.Tensor, wide: torch.Tensor, hidden: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Queries for which at least `wide` rows are nearer than `distance`, as far as that comes out soon.
+
+    Args:
+        codes: of the rows, on the CPU; of at most 65,536 elements.
+        queries: (B, D) float32, norm at most 1.
+        distance: (B,) float32 in [0, 2]; +inf: there is nothing to outrank, so the answer is yes.
+        wide: (B,) int64.
+        hidden: (V,) bool rows that don't count.
+
+    Returns:
+        (B,) bool: True is proven (see `nearest` for the bounds); False says nothing.
+
+    Raises:
+        ValueError: a shape, dtype or device differs from the above.
+    """
+    device = torch.device("cpu")
+    check("queries", queries, (None, None), torch.float32, device)
+    check("distance", distance, (queries.shape[0],), torch.float32, device)
+    check("wide", wide, (queries.shape[0],), torch.int64, device)
+    if codes.code.shape[1] > WIDEST:
+        raise ValueError(f"codes: expected at most {WIDEST} elements, got {codes.code.shape[1]}")
+    out = torch.isinf(distance) | (wide <= 0)
+    # the farthest distances first: those of a block are decided at about the same time
+    order = torch.argsort(torch.where(out, -1.0, distance), descending=True)[: int((~out).sum())]
+    rows = codes.step.shape[0]
+    if not len(order) or not rows:
+        return out
+    chosen = queries[order]
+    packed, unit, left, made = pack_bytes(chosen, codes.code.shape[1])
+    bounds = np.full(unit.size, np.inf, np.float32)
+    bounds[: len(order)] = 1.0 - distance[order].numpy()
+    parts = threads(-(-len(order) // (2 * LANES)), rows / SHARE * codes.code.shape[1] * max(len(order), 8) / PRODUCTS)
+    proven = cpu.outranked(
+        codes.code.numpy(), codes.first.numpy(), codes.step.numpy(), codes.error.numpy(),
+        np.zeros(0, np.bool_) if hidden is None else hidden.numpy(), packed, unit, (-made, -(left + np.float32(SLACK))),
+        bounds, wide[order].numpy(), rows, SHARE, TRIAL, parts,
+    )  # fmt: skip
+    out[order] = torch.from_numpy(proven)
+    return out
+
+
+def pays(rows: int) -> bool:
+    """Whether to ask before a search of so many rows: the processor multiplies bytes, and there is enough to spare."""
+    return BYTES and rows >= 1 << 13
