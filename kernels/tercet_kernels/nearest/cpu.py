@@ -261,6 +261,9 @@ def scan_rows(
     blocks = codes.shape[1] // (2 * LANES)
     for start in range(low, high, ROW_BLOCK):
         first = max(0, min(start, codes.shape[0] - ROW_BLOCK))
+        later = codes.ctypes.data + (start + TILE) * stride  # these rows come while others are computed
+        for offset in range(0, ROW_BLOCK * stride, LINE):
+            prefetch_far(later + offset)
         row_products(codes.ctypes.data + first * stride, stride, query.ctypes.data, blocks, out.ctypes.data)
         for row in range(start, min(start + ROW_BLOCK, high)):
             value = np.float32(out[row - first]) * (step[row] * unit[q]) + np.float32(error[row] * slope + least)
