@@ -5,9 +5,10 @@ known before (both ends are among the candidates) and has few edges, their relat
 many rows are nearer than the nearest of them, none of them is a candidate, whatever the others are.
 """
 
+import numpy as np
 import torch
 
-from tercet.candidates import Bound, Hits, query_of
+from tercet.candidates import Bound, Hits
 from tercet.index.exact import ExactIndex
 from tercet.plan import Plan
 from tercet_kernels.fragment_keys import fragment_keys
@@ -27,11 +28,11 @@ def passed_over(plan: Plan, queries: torch.Tensor, nodes: Hits, wide: torch.Tens
         return None
     keys = fragment_keys(plan.topology, nodes.indptr, nodes.element, MOST)
     # without any candidate among the nodes, those among the relations say whether anything was found at all
-    out = ~keys.many & (nodes.indptr.diff() > 0)
-    query = query_of(keys.indptr).int()
+    out = ~keys.many.numpy() & (np.diff(nodes.indptr.numpy()) > 0)
     for b in bound:
-        out &= _index(b).outranked(queries, _nearest(b, queries, query, keys.key).masked_fill_(~out, 0.0), wide)
-    return out
+        distance = np.where(out, _nearest(b, queries, keys.indptr.numpy(), keys.key.numpy()), np.float32(0.0))
+        out &= _index(b).outranked(queries, torch.from_numpy(distance), wide).numpy()
+    return torch.from_numpy(out)
 
 
 def _suits(plan: Plan, bound: Bound) -> bool:
@@ -45,12 +46,16 @@ def _index(bound: Bound) -> ExactIndex:
     return bound.collection.index
 
 
-def _nearest(bound: Bound, queries: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+def _nearest(bound: Bound, queries: torch.Tensor, indptr: np.ndarray, key: np.ndarray) -> np.ndarray:
     """(B,) float32 the smallest distance of a query's keys that have a row, +inf where none has."""
-    out = torch.full((queries.shape[0],), torch.inf)
-    indptr, rows = bound.by_owner
-    low = indptr[key.long()]
-    held = torch.nonzero(low < indptr[key.long() + 1]).flatten()
-    of = query[held]
-    got = bound.collection.index.pairs(queries, of, rows[low[held]])
-    return out.scatter_reduce_(0, of.long(), got, "amin")
+    out = np.full(queries.shape[0], np.inf, np.float32)
+    starts, rows = (x.numpy() for x in bound.by_owner)
+    low = starts[key]
+    held = low < starts[key + 1]
+    query = np.repeat(np.arange(len(out), dtype=np.int32), np.diff(indptr))[held]
+    if len(query):
+        row = torch.from_numpy(rows[low[held]])
+        got = bound.collection.index.pairs(queries, torch.from_numpy(query), row).numpy()
+        first = np.flatnonzero(np.diff(query, prepend=-1))
+        out[query[first]] = np.minimum.reduceat(got, first)
+    return out

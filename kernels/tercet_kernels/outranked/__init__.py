@@ -11,7 +11,7 @@ import torch
 from tercet_kernels._checks import check
 from tercet_kernels._simd import LANES
 from tercet_kernels._threads import threads
-from tercet_kernels.nearest import BYTES, PRODUCTS, SLACK, WIDEST, Codes, pack_bytes
+from tercet_kernels.nearest import BYTES, NOTHING, PRODUCTS, SLACK, WIDEST, Codes, pack_bytes
 from tercet_kernels.outranked import cpu
 
 SHARE = 4  # no more than one row in so many is looked at
@@ -42,24 +42,24 @@ def outranked(
     check("wide", wide, (queries.shape[0],), torch.int64, device)
     if codes.code.shape[1] > WIDEST:
         raise ValueError(f"codes: expected at most {WIDEST} elements, got {codes.code.shape[1]}")
-    out = torch.isinf(distance) | (wide <= 0)
+    away, most = distance.numpy(), wide.numpy()
+    out = np.isinf(away) | (most <= 0)
     # the farthest distances first: those of a block are decided at about the same time
-    order = torch.argsort(torch.where(out, -1.0, distance), descending=True)[: int((~out).sum())]
+    order = np.argsort(np.where(out, np.float32(np.inf), -away), kind="stable")[: len(out) - np.count_nonzero(out)]
     rows = codes.step.shape[0]
     if not len(order) or not rows:
-        return out
-    chosen = queries[order]
+        return torch.from_numpy(out)
+    chosen = queries if len(order) == 1 == len(queries) else queries[torch.from_numpy(order)]
     packed, unit, left, made = pack_bytes(chosen, codes.code.shape[1])
     bounds = np.full(unit.size, np.inf, np.float32)
-    bounds[: len(order)] = 1.0 - distance[order].numpy()
+    bounds[: len(order)] = np.float32(1.0) - away[order]
     parts = threads(-(-len(order) // (2 * LANES)), rows / SHARE * codes.code.shape[1] * max(len(order), 8) / PRODUCTS)
-    proven = cpu.outranked(
+    out[order] = cpu.outranked(
         codes.code.numpy(), codes.first.numpy(), codes.step.numpy(), codes.error.numpy(),
-        np.zeros(0, np.bool_) if hidden is None else hidden.numpy(), packed, unit, (-made, -(left + np.float32(SLACK))),
-        bounds, wide[order].numpy(), rows, SHARE, TRIAL, parts,
+        NOTHING if hidden is None else hidden.numpy(), packed, unit, (-made, -(left + np.float32(SLACK))), bounds,
+        most[order], rows, SHARE, TRIAL, parts,
     )  # fmt: skip
-    out[order] = torch.from_numpy(proven)
-    return out
+    return torch.from_numpy(out)
 
 
 def pays(rows: int) -> bool:
