@@ -1,8 +1,8 @@
 """Queries whose answers don't depend on the search of relations: nothing that it could find is in their fragment.
 
 A relation among the `wide_search_top_k` nearest only counts where an edge of the fragment has it. Where the fragment is
-known before (both ends are among the candidates) and has few edges, their relations are scored first, exactly. If so
-many rows are nearer than the nearest of them, none of them is a candidate, whatever the others are.
+known before (both ends are among the candidates) and has few relations, these are scored first, exactly. If so many
+rows are nearer than the nearest of them, none of them is a candidate, whatever the others are.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from tercet.plan import Plan
 from tercet_kernels.fragment_keys import fragment_keys
 from tercet_kernels.outranked import pays
 
-MOST = 64  # edges of a fragment: of more, one is near enough more often than not
+MOST = 128  # keys of a fragment: of more, one is near enough more often than not
 
 
 def passed_over(plan: Plan, queries: torch.Tensor, nodes: Hits, wide: torch.Tensor) -> torch.Tensor | None:

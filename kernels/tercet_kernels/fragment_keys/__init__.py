@@ -10,15 +10,15 @@ from tercet_kernels._types import Topology
 from tercet_kernels.fragment_keys import cpu
 
 STEPS = 30  # of a nanosecond, a node and its list
-ENTRIES = 64  # of the lists, for each edge that may be found
+ENTRIES = 64  # of the lists, for each key that may be found
 
 
 class Keys(NamedTuple):
-    """The keys of each query's edges, a slice a query, in any order; a key is there once an edge."""
+    """The keys of each query's edges, a slice a query, ascending within it, each of them once."""
 
     indptr: torch.Tensor  # (B + 1,) int64
     key: torch.Tensor  # (M,) int32
-    many: torch.Tensor  # (B,) bool: there were more edges or longer lists than asked for, so nothing is listed
+    many: torch.Tensor  # (B,) bool: there were more keys, edges or entries of lists than asked for; nothing is listed
 
 
 def fragment_keys(topology: Topology, indptr: torch.Tensor, node: torch.Tensor, most: int) -> Keys:
@@ -28,7 +28,7 @@ def fragment_keys(topology: Topology, indptr: torch.Tensor, node: torch.Tensor, 
         topology: the graph.
         indptr: (B + 1,) int64 offsets of each query's nodes; node: (T,) int32 rows, none twice within a query; rows
             from N on have no edges.
-        most: edges that a query may have, and for each of them 64 entries of its nodes' lists.
+        most: keys that a query may have, and for each of them 4 edges and 64 entries of its nodes' lists.
 
     Raises:
         ValueError: a shape, dtype or device differs from the above, or `most` is negative.

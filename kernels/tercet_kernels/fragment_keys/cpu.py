@@ -3,39 +3,64 @@
 import numpy as np
 from numba import njit, prange
 
+from tercet_kernels._simd import prefetch
+
+LINE = 64  # bytes that come from memory together
+ROOM = 4  # edges that are looked at, for each different key that may be found
+
+
+@njit(nogil=True, cache=True)
+def collect(low, high, o_indptr, o_edge, o_other, key, node, held, entries, room, out):
+    """One query's keys, ascending and different, at the front of `out`; returns how many, or -1 for too many edges."""
+    size = o_indptr.size - 1
+    total = np.int64(0)
+    for s in range(low, high):
+        u = node[s]
+        if u < size:
+            held[u] = True
+            total += o_indptr[u + 1] - o_indptr[u]
+            start = o_other.ctypes.data + o_indptr[u] * o_other.itemsize
+            prefetch(start)  # a list is short and lies anywhere
+            prefetch(start + LINE)
+    count = np.int64(0)
+    if total <= entries:
+        for s in range(low, high):
+            u = node[s]
+            if u < size:
+                for j in range(o_indptr[u], o_indptr[u + 1]):
+                    if held[o_other[j]] and key[o_edge[j]] >= 0:
+                        if count < room:
+                            out[count] = key[o_edge[j]]
+                        count += 1
+    for s in range(low, high):
+        if node[s] < size:
+            held[node[s]] = False
+    if total > entries or count > room:
+        return -1
+    if count > 1:
+        out[:count].sort()
+    kept = np.int64(0)
+    for i in range(count):
+        if i == 0 or out[i] != out[i - 1]:
+            out[kept] = out[i]
+            kept += 1
+    return kept
+
 
 @njit(nogil=True, cache=True, parallel=True)
 def fragment_keys(o_indptr, o_edge, o_other, key, indptr, node, most, entries, threads):
-    queries, size = indptr.size - 1, o_indptr.size - 1
-    found = np.empty((queries, most), np.int32)
+    queries = indptr.size - 1
+    found = np.empty((queries, ROOM * most), np.int32)
     counts = np.zeros(queries + 1, np.int64)
     many = np.zeros(queries, np.bool_)
     for t in prange(threads):
-        held = np.zeros(size, np.bool_)
+        held = np.zeros(o_indptr.size - 1, np.bool_)
         for q in range(np.int64(t), queries, threads):
-            low, high = indptr[q], indptr[q + 1]
-            total = np.int64(0)
-            for s in range(low, high):
-                u = node[s]
-                if u < size:
-                    held[u] = True
-                    total += o_indptr[u + 1] - o_indptr[u]
-            count = np.int64(0)
-            if total <= entries:
-                for s in range(low, high):
-                    u = node[s]
-                    if u >= size:
-                        continue
-                    for j in range(o_indptr[u], o_indptr[u + 1]):
-                        if held[o_other[j]] and key[o_edge[j]] >= 0:
-                            if count < most:
-                                found[q, count] = key[o_edge[j]]
-                            count += 1
-            many[q] = total > entries or count > most
-            counts[q + 1] = 0 if many[q] else count
-            for s in range(low, high):
-                if node[s] < size:
-                    held[node[s]] = False
+            size = collect(
+                indptr[q], indptr[q + 1], o_indptr, o_edge, o_other, key, node, held, entries, ROOM * most, found[q]
+            )
+            many[q] = size < 0 or size > most
+            counts[q + 1] = 0 if many[q] else size
     bounds = np.cumsum(counts)
     out = np.empty(bounds[-1], np.int32)
     for q in range(queries):

@@ -426,21 +426,31 @@ def place(keys, out_row, out_distance):
         out_bits[i] = np.int32(keys[i] >> 32)
 
 
+@njit(nogil=True, cache=True)
+def settle_some(
+    first, threads, near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row, out_distance
+):  # fmt: skip
+    parts, count, room = near.shape
+    rows, keys = np.empty(parts * room, np.int32), np.empty(parts * room, np.int64)
+    values, spare = np.empty(parts * room, np.float32), np.empty(parts * room, np.float32)
+    bits = values.view(np.int32)
+    lanes = np.empty(SUMS, np.float64)
+    for q in range(first, count, threads):
+        size = collect(q, near, upper, sizes, overflow, start, spread, k, rows, values, spare)
+        distances(queries, vectors, q, rows[:size], lanes, values)
+        for i in range(size):
+            keys[i] = (np.int64(bits[i]) << 32) | rows[i]
+        place(keys[:size], out_row[q], out_distance[q])
+
+
 @njit(nogil=True, cache=True, parallel=True)
 def settle(near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row, out_distance, threads):
     """What `gather`, exact distances and `cut` give, of float32 rows, a query at a time."""
-    parts, count, room = near.shape
     for t in prange(threads):
-        rows, keys = np.empty(parts * room, np.int32), np.empty(parts * room, np.int64)
-        values, spare = np.empty(parts * room, np.float32), np.empty(parts * room, np.float32)
-        bits = values.view(np.int32)
-        lanes = np.empty(SUMS, np.float64)
-        for q in range(t, count, threads):
-            size = collect(q, near, upper, sizes, overflow, start, spread, k, rows, values, spare)
-            distances(queries, vectors, q, rows[:size], lanes, values)
-            for i in range(size):
-                keys[i] = (np.int64(bits[i]) << 32) | rows[i]
-            place(keys[:size], out_row[q], out_distance[q])
+        settle_some(
+            np.int64(t), threads, near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row,
+            out_distance,
+        )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, parallel=True)
