@@ -10,11 +10,14 @@ import torch
 
 from tercet.candidates import Bound, Hits
 from tercet.index.exact import ExactIndex
+from tercet.index.segmented import SegmentedIndex
 from tercet.plan import Plan
 from tercet_kernels.fragment_keys import fragment_keys
 from tercet_kernels.outranked import pays
 
 MOST = 128  # keys of a fragment: of more, one is near enough more often than not
+
+COUNTING = (ExactIndex, SegmentedIndex)  # they can tell whether so many rows are nearer
 
 
 def passed_over(plan: Plan, queries: torch.Tensor, nodes: Hits, wide: torch.Tensor) -> torch.Tensor | None:
@@ -31,19 +34,20 @@ def passed_over(plan: Plan, queries: torch.Tensor, nodes: Hits, wide: torch.Tens
     out = ~keys.many.numpy() & (np.diff(nodes.indptr.numpy()) > 0)
     for b in bound:
         distance = np.where(out, _nearest(b, queries, keys.indptr.numpy(), keys.key.numpy()), np.float32(0.0))
-        out &= _index(b).outranked(queries, torch.from_numpy(distance), wide).numpy()
+        index = b.collection.index
+        assert isinstance(index, COUNTING)
+        behind = index.outranked(queries, torch.from_numpy(distance), wide)
+        if behind is None:
+            return None
+        out &= behind.numpy()
     return torch.from_numpy(out)
 
 
 def _suits(plan: Plan, bound: Bound) -> bool:
     index = bound.collection.index
-    exact = isinstance(index, ExactIndex) and index.vectors.device.type == "cpu" and pays(index.size)
+    rows = index.segments[0].index.size if isinstance(index, SegmentedIndex) else index.size
+    exact = isinstance(index, COUNTING) and plan.graph.device.type == "cpu" and pays(rows)
     return exact and bound.distinct and plan.masks([bound])[0] is None
-
-
-def _index(bound: Bound) -> ExactIndex:
-    assert isinstance(bound.collection.index, ExactIndex)
-    return bound.collection.index
 
 
 def _nearest(bound: Bound, queries: torch.Tensor, indptr: np.ndarray, key: np.ndarray) -> np.ndarray:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from bench.prepare import batch_of, engine_of
 from bench.workloads import make
 from tercet import late, projection
+from tercet.index import exact
+from tercet.index.segmented import SegmentedIndex
 from tercet.late import passed_over
 
 
@@ -22,6 +24,7 @@ def asked(monkeypatch):
         return said[-1]
 
     monkeypatch.setattr(late, "pays", lambda rows: rows > 0)
+    monkeypatch.setattr(exact, "pays", lambda rows: rows > 0)
     monkeypatch.setattr(projection, "passed_over", ask)
     return said
 
@@ -67,6 +70,7 @@ def test_answers_are_the_same_on_any_graph(seed, nodes, dense, texts, wide, data
     }
     with pytest.MonkeyPatch.context() as m:
         m.setattr(late, "pays", lambda rows: rows > 0)
+        m.setattr(exact, "pays", lambda rows: rows > 0)
         same(*both(m, engine_of(given_), **call))
 
 
@@ -92,3 +96,23 @@ def test_what_was_found_at_all_is_still_said(monkeypatch, asked):
         same(*both(monkeypatch, engine, vectors=batch_of(given_, 3), wide_search_top_k=10, filter=filter_))
     same(*both(monkeypatch, engine, vectors=batch_of(given_, 3), wide_search_top_k=10, max_distance=1e-4))
     assert len(asked) == 3
+
+
+def test_collections_that_have_changed(monkeypatch, asked):
+    """New relations lie in a segment of their own, deleted ones in the first: neither is forgotten."""
+    given_ = make(300, 1500, 32, "uniform", relation_texts="each", seed=5, num_queries=32)
+    engine = engine_of(given_)
+    name, ids = "EdgeType_relationship_name", np.asarray(given_.node_ids)
+    fresh = [f"new {i}" for i in range(40)]
+    owners = [*fresh, *given_.relation_texts[::3]]
+    rows = given_.query_vectors[np.arange(len(owners)) % 32]
+    engine.upsert(
+        edges={"source": ids[:40], "target": ids[40:80], "relation": fresh}, vectors={name: (owners, rows)}
+    )  # fmt: skip
+    engine.delete(nodes=ids[90:95].tolist())
+    index = engine.collections[-1].index
+    assert isinstance(index, SegmentedIndex)
+    assert bool((index.segments[0].row < 0).any())
+    for wide in (10, 60):
+        same(*both(monkeypatch, engine, vectors=batch_of(given_, 32), top_k=7, wide_search_top_k=wide))
+    assert bool(torch.cat(asked).any())

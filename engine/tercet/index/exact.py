@@ -12,7 +12,7 @@ from tercet.arrays import read_array
 from tercet.errors import StoreError
 from tercet_kernels.cosine import pair_distances
 from tercet_kernels.nearest import BYTES, Codes, dense, dense_error, encode, nearest
-from tercet_kernels.outranked import outranked
+from tercet_kernels.outranked import outranked, pays
 
 TILE_BYTES = 16 << 20  # scores of one tile of rows
 PAIRS = 1 << 22  # exact distances computed at a time
@@ -126,8 +126,11 @@ class ExactIndex:
             take = min(take * 4, self.size)
         return rows, distances
 
-    def outranked(self, queries: torch.Tensor, distance: torch.Tensor, wide: torch.Tensor) -> torch.Tensor:
-        """(B,) bool: True where at least `wide` (B,) rows are proven to be nearer than `distance` (B,). On the CPU."""
+    def outranked(self, queries: torch.Tensor, distance: torch.Tensor, wide: torch.Tensor) -> torch.Tensor | None:
+        """(B,) bool: True where at least `wide` (B,) rows are proven to be nearer than `distance` (B,); None where that
+        costs as much as a search does."""
+        if self.vectors.device.type != "cpu" or not pays(self.size):
+            return None
         return outranked(self.codes, queries, distance, wide, self.hidden)
 
     @cached_property

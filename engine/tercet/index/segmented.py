@@ -206,6 +206,11 @@ class SegmentedIndex:
             row, distance = row.gather(1, order), distance.gather(1, order)
         return torch.where(row == GONE, -1, row).int(), distance
 
+    def outranked(self, queries: torch.Tensor, distance: torch.Tensor, wide: torch.Tensor) -> torch.Tensor | None:
+        """As `ExactIndex.outranked`: the first segment's rows say it alone, where they can."""
+        first = self.segments[0].live
+        return first.outranked(queries, distance, wide) if isinstance(first, ExactIndex) else None
+
     def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         """(P,) float32 exact distances of (query, row) pairs; +inf for hidden rows."""
         out = torch.empty(query.shape[0], device=queries.device)
