@@ -33,10 +33,10 @@ def passed_over(plan: Plan, queries: torch.Tensor, nodes: Hits, wide: torch.Tens
     # without any candidate among the nodes, those among the relations say whether anything was found at all
     out = ~keys.many.numpy() & (np.diff(nodes.indptr.numpy()) > 0)
     for b in bound:
-        distance = np.where(out, _nearest(b, queries, keys.indptr.numpy(), keys.key.numpy()), np.float32(0.0))
         index = b.collection.index
         assert isinstance(index, COUNTING)
-        behind = index.outranked(queries, torch.from_numpy(distance), wide)
+        distance = index.least_distances(queries, *_rows(b, keys.indptr, keys.key)).numpy()
+        behind = index.outranked(queries, torch.from_numpy(np.where(out, distance, np.float32(0.0))), wide)
         if behind is None:
             return None
         out &= behind.numpy()
@@ -50,16 +50,13 @@ def _suits(plan: Plan, bound: Bound) -> bool:
     return exact and bound.distinct and plan.masks([bound])[0] is None
 
 
-def _nearest(bound: Bound, queries: torch.Tensor, indptr: np.ndarray, key: np.ndarray) -> np.ndarray:
-    """(B,) float32 the smallest distance of a query's keys that have a row, +inf where none has."""
-    out = np.full(queries.shape[0], np.inf, np.float32)
+def _rows(bound: Bound, indptr: torch.Tensor, key: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(indptr, row) of each query's keys that have a row."""
     starts, rows = (x.numpy() for x in bound.by_owner)
-    low = starts[key]
-    held = low < starts[key + 1]
-    query = np.repeat(np.arange(len(out), dtype=np.int32), np.diff(indptr))[held]
-    if len(query):
-        row = torch.from_numpy(rows[low[held]])
-        got = bound.collection.index.pairs(queries, torch.from_numpy(query), row).numpy()
-        first = np.flatnonzero(np.diff(query, prepend=-1))
-        out[query[first]] = np.minimum.reduceat(got, first)
-    return out
+    keys = key.numpy()
+    low = starts[keys]
+    held = low < starts[keys + 1]
+    if not held.all():
+        indptr = torch.from_numpy(np.concatenate([[0], np.cumsum(held)])[indptr.numpy()])
+        low = low[held]
+    return indptr, torch.from_numpy(rows[low])

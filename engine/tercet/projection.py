@@ -31,6 +31,8 @@ def find(plan: Plan, queries: torch.Tensor, node_limit: torch.Tensor, key_limit:
     if settled is None:
         return nodes, _found(plan, plan.relation_bound, queries, key_limit)
     open_ = torch.nonzero(~settled).flatten()
+    if not open_.shape[0]:
+        return nodes, Hits(torch.zeros_like(nodes.indptr), *(values[:0] for values in nodes[1:]))
     some = _found(plan, plan.relation_bound, queries[open_], key_limit[open_])
     counts = torch.zeros_like(nodes.indptr)
     counts[open_ + 1] = some.indptr.diff()

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from tercet_kernels import cosine
-from tercet_kernels.cosine import norms, pair_distances, reference
+from tercet_kernels.cosine import least_distances, norms, pair_distances, reference
 from tests.kernels.cases import assert_same
 
 SIZES = [0, 1, 63, 64, 65, 1000]
@@ -182,3 +182,32 @@ def test_cuda_without_triton_has_the_same_bits(monkeypatch) -> None:
     want = pair_distances(**example)
     monkeypatch.setattr(cosine, "has_triton", lambda: False)
     assert_same([pair_distances(**example)], [want])
+
+
+@pytest.mark.parametrize("dimension", [1, 15, 16, 17, 384])
+@pytest.mark.parametrize("half", [False, True])
+def test_least_distances_are_those_of_the_pairs(dimension, half, device):
+    g = torch.Generator().manual_seed(dimension)
+    unit = lambda n: torch.nn.functional.normalize(torch.randn(n, dimension, generator=g), dim=1)  # noqa: E731
+    queries, vectors = unit(40).to(device), unit(90).to(device)
+    scale = None
+    if half:
+        vectors = vectors.half()
+        scale = 1.0 / norms(vectors)
+    counts = torch.randint(0, 7, (40,), generator=g)
+    counts[0] = counts[39] = 0
+    indptr = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    row = torch.randint(0, 90, (int(indptr[-1]),), generator=g).int().to(device)
+    got = least_distances(queries, vectors, indptr.to(device), row, scale)
+    query = torch.repeat_interleave(torch.arange(40), counts).int().to(device)
+    pairs = pair_distances(queries, vectors, query, row, scale).cpu()
+    wanted = [
+        float(pairs[low:high].min()) if low < high else float("inf") for low, high in indptr.unfold(0, 2, 1).tolist()
+    ]
+    assert got.tolist() == wanted
+
+
+def test_least_distances_of_wrong_arguments(device):
+    rows = torch.eye(4, device=device)
+    with pytest.raises(ValueError, match="indptr"):
+        least_distances(rows, rows, torch.zeros(4, dtype=torch.int64, device=device), torch.zeros(0).int().to(device))

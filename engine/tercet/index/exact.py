@@ -10,7 +10,7 @@ import torch
 
 from tercet.arrays import read_array
 from tercet.errors import StoreError
-from tercet_kernels.cosine import pair_distances
+from tercet_kernels.cosine import least_distances, pair_distances
 from tercet_kernels.nearest import BYTES, Codes, dense, dense_error, encode, nearest
 from tercet_kernels.outranked import outranked, pays
 
@@ -142,6 +142,10 @@ class ExactIndex:
         """(P,) float32 exact distances of (query, row) pairs; +inf for hidden rows."""
         out = pair_distances(queries, self.vectors, query, row, self.scale)
         return out if self.hidden is None else out.masked_fill(self.hidden[row.long()], torch.inf)
+
+    def least_distances(self, queries: torch.Tensor, indptr: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        """(B,) float32 the smallest exact distance of each query to rows of its own, hidden ones too."""
+        return least_distances(queries, self.vectors, indptr, row, self.scale)
 
     def approximate(self, queries: torch.Tensor) -> torch.Tensor:
         """(B, V) float32 distances within `error` of the exact ones; +inf for hidden rows."""

@@ -220,6 +220,12 @@ class SegmentedIndex:
             out[at] = s.index.pairs(queries, query[at].contiguous(), local[at].contiguous())
         return out
 
+    def least_distances(self, queries: torch.Tensor, indptr: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
+        """As `ExactIndex.least_distances`, but that hidden rows may count or not."""
+        query = torch.repeat_interleave(torch.arange(queries.shape[0], device=row.device), indptr.diff())
+        out = torch.full((queries.shape[0],), torch.inf, device=row.device)
+        return out.scatter_reduce_(0, query, self.pairs(queries, query.int(), row), "amin")
+
     def approximate(self, queries: torch.Tensor) -> torch.Tensor:
         """(B, V) float32 distances within `error` of the exact ones; +inf for hidden rows."""
         out = torch.empty(queries.shape[0], self.size, device=queries.device)

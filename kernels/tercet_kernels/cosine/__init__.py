@@ -70,6 +70,36 @@ def pair_distances(
     return out
 
 
+def least_distances(
+    queries: torch.Tensor,
+    vectors: torch.Tensor,
+    indptr: torch.Tensor,
+    row: torch.Tensor,
+    scale: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """(B,) float32: the smallest distance of each query to rows of its own, +inf without any; see `pair_distances`.
+
+    Args:
+        indptr: (B + 1,) int64 offsets of each query's rows; row: (P,) int32 in [0, V).
+
+    Raises:
+        ValueError: a shape, dtype or device differs from the above.
+    """
+    device = queries.device
+    check("indptr", indptr, (queries.shape[0] + 1,), torch.int64, device)
+    if device.type == "cpu" and vectors.dtype == torch.float32 and scale is None:
+        check("queries", queries, (None, vectors.shape[1]), torch.float32, device)
+        check("row", row, (None,), torch.int32, device)
+        check("vectors", vectors, (None, None), torch.float32, device)
+        out = torch.empty(queries.shape[0])
+        parts = threads(queries.shape[0], row.shape[0] * BLOCK)
+        cpu.least_distances(queries.numpy(), vectors.numpy(), indptr.numpy(), row.numpy(), out.numpy(), parts)
+        return out
+    query = torch.repeat_interleave(torch.arange(queries.shape[0], device=device), indptr.diff())
+    got = pair_distances(queries, vectors, query.int(), row, scale)
+    return torch.full((queries.shape[0],), torch.inf, device=device).scatter_reduce_(0, query, got, "amin")
+
+
 def norms(vectors: torch.Tensor) -> torch.Tensor:
     """(V,) float64 Euclidean norms of (V, D) float32 or float16 rows, in the same fixed order."""
     return reference.norms(vectors)

@@ -72,3 +72,19 @@ def pair_distances(queries, vectors, query, row, scale, scaled, out, threads):
             if scaled:
                 product *= scale[row[p]]
             out[p] = np.float32(min(max(1.0 - product, 0.0), 2.0))
+
+
+@njit(nogil=True, cache=True, parallel=True)
+def least_distances(queries, vectors, indptr, row, out, threads):
+    longest = 0
+    for q in range(queries.shape[0]):
+        longest = max(longest, indptr[q + 1] - indptr[q])
+    for part in prange(threads):
+        lanes, found = np.empty(LANES, np.float64), np.empty(longest, np.float32)
+        for q in range(np.int64(part), queries.shape[0], threads):
+            rows = row[indptr[q] : indptr[q + 1]]
+            distances(queries, vectors, q, rows, lanes, found)
+            least = np.float32(np.inf)
+            for i in range(rows.size):
+                least = min(least, found[i])
+            out[q] = least
