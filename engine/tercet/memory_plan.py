@@ -10,7 +10,7 @@ from tercet.arguments import whole
 from tercet.errors import InvalidArgument, NotEnoughMemory
 from tercet.info import size_text
 from tercet.memory import LITTLE, free_bytes
-from tercet.memory_parts import Part, Sizes, of_engine, of_store
+from tercet.memory_parts import CODES, Part, Sizes, of_engine, of_store
 from tercet.memory_steps import Asked, Step, at_once, codes_wanted, steps_of
 from tercet.rules import PROJECTIONS, rules_of
 
@@ -192,8 +192,10 @@ def _placed(sizes: Sizes, device: torch.device) -> list[Part]:
     """The parts where they are once the engine is on a device, and the rows of the owners, which it makes."""
     out = []
     for p in sizes.parts:
+        if p.name.startswith(CODES) and device.type != "cpu":
+            continue
         here = p.host or p.device == str(device)
-        out.append(p if here else replace(p, device=str(device), mapped=0))
+        out.append(p if here else replace(p, bytes=p.bytes + p.apart, device=str(device), mapped=0, apart=0))
     if not sizes.bound:
         out.append(Part("rows of owners", sum(
             8 * (c.rows + 1 + (sizes.keys if c.kind == "relation" else sizes.nodes)) for c in sizes.collections

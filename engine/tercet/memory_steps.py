@@ -79,8 +79,8 @@ def steps_of(sizes: Sizes, asked: Asked, queries: int) -> list[Step]:
 
 
 def codes_wanted(c: Rows, asked: Asked, queries: int) -> int:
-    """Bytes of a collection's int8 codes, which a search makes and keeps where it reads them; see `by_codes`."""
-    coded = by_codes(queries, c.half)
+    """Bytes of a collection's int8 codes, which a search makes and keeps where it reads them and the store has none."""
+    coded = by_codes(queries, c.half) and not c.coded
     return nearest.code_bytes(c.rows, c.dimension) if coded and asked.device.type == "cpu" and asked.wide else 0
 
 

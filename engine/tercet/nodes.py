@@ -45,10 +45,12 @@ def read_nodes(
     refuse(report, bad, skip, "nodes")
     report.skipped_nodes = np.flatnonzero(bad).tolist()
     keep = np.flatnonzero(~bad)
-    ids = ids.take(pa.array(keep))
+    if len(keep) < len(bad):
+        ids = ids.take(pa.array(keep))
     if canonical:
         order = np.asarray(pc.sort_indices(ids)).astype(np.int64)
-        keep, ids = keep[order], ids.take(pa.array(order))
+        if not (order[1:] > order[:-1]).all():  # else the given column itself serves
+            keep, ids = keep[order], ids.take(pa.array(order))
     set_indptr, members = name_lists(columns.pop("belongs_to_set", [None] * len(bad)), "nodes.belongs_to_set")
     set_indptr, members = _take_lists(set_indptr, members, keep)
     set_member, set_names = encode(members)

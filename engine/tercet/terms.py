@@ -2,6 +2,7 @@
 
 import torch
 
+from tercet.arrays import is_repeated
 from tercet.plan import Plan
 from tercet_kernels import node_terms as kernels
 from tercet_kernels._types import EdgeRule, NodeRule
@@ -40,13 +41,16 @@ def _usual(feedback: torch.Tensor) -> bool:
 
 
 def missing_terms(plan: Plan) -> torch.Tensor:
-    """(N,) float64 term of each node when it isn't matched."""
+    """(N,) float64 term of each node when it isn't matched; one value for all where they weigh the same."""
+    s, graph = plan.scoring, plan.graph
 
     def make() -> torch.Tensor:
-        every = torch.arange(plan.graph.num_nodes, dtype=torch.int32, device=plan.graph.device)
+        if s.personal is None and is_repeated(graph.importance) and is_repeated(graph.feedback):  # on the CPU
+            one = torch.zeros(1, dtype=torch.int32)
+            return node_terms(plan, one, torch.full((1,), torch.inf)).expand(graph.num_nodes)
+        every = torch.arange(graph.num_nodes, dtype=torch.int32, device=graph.device)
         return node_terms(plan, every, torch.full(every.shape, torch.inf, device=every.device))
 
-    s = plan.scoring
     if s.personal is not None:
         return make()
-    return plan.graph.latest("_missing", (s.penalty, s.influence, s.cliff), make)  # as long as the graph
+    return graph.latest("_missing", (s.penalty, s.influence, s.cliff), make)  # as long as the graph

@@ -44,7 +44,8 @@ def offer(
     matched = np.isfinite(raw)
     if full and floor >= 0.0 and both + (min(raw, penalty) if matched else penalty) * floor > scores[0]:
         return size
-    score = both + effective(raw, matched, importance[e], feedback[e], influence, penalty, cliff)
+    weight, good = importance[e if importance.size > 1 else 0], feedback[e if feedback.size > 1 else 0]
+    score = both + effective(raw, matched, weight, good, influence, penalty, cliff)
     if full and score > scores[0]:
         return size
     return push(scores, edges, slots, size, score, e, slot_of[source[e]], slot_of[target[e]], r)
@@ -116,7 +117,7 @@ def fragment_topk(
                     break
                 for j in range(out_indptr[u], out_indptr[u + 1]):
                     w = target[out_edge[j]]
-                    both = term[slot] + missing[w]
+                    both = term[slot] + missing[w if missing.size > 1 else 0]
                     if slot_of[w] < 0 and (size < scores.size or not both + least > scores[0]):
                         size = offer(
                             out_edge[j], both, source, target, key, slot_of, relation_slot, r_distance,
@@ -124,7 +125,7 @@ def fragment_topk(
                         )  # fmt: skip
                 for j in range(in_indptr[u], in_indptr[u + 1]):
                     w = source[in_edge[j]]
-                    both = term[slot] + missing[w]
+                    both = term[slot] + missing[w if missing.size > 1 else 0]
                     if slot_of[w] < 0 and (size < scores.size or not both + least > scores[0]):
                         size = offer(
                             in_edge[j], both, source, target, key, slot_of, relation_slot, r_distance,
