@@ -101,6 +101,8 @@ def _take_lists(
 ) -> tuple[np.ndarray, pa.LargeStringArray]:
     lengths = np.diff(indptr)[rows]
     taken = np.zeros(len(rows) + 1, np.int64)
+    if not len(flat):
+        return taken, flat  # pages of zeros that nobody writes take no memory
     np.cumsum(lengths, out=taken[1:])
     inside = np.arange(taken[-1]) - np.repeat(taken[:-1], lengths) + np.repeat(indptr[:-1][rows], lengths)
     return taken, flat.take(pa.array(inside))

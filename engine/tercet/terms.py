@@ -5,6 +5,7 @@ import torch
 from tercet.arrays import is_repeated
 from tercet.plan import Plan
 from tercet_kernels import node_terms as kernels
+from tercet_kernels._checks import held
 from tercet_kernels._types import EdgeRule, NodeRule
 
 
@@ -27,7 +28,7 @@ def _floor(plan: Plan) -> float | None:
     s, importance, feedback = plan.scoring, plan.graph.edge_importance, plan.graph.edge_feedback
     if s.penalty < 0 or (s.influence > 0 and s.cliff) or not 0 <= s.influence <= 1 or not importance.shape[0]:
         return None
-    factor = 2.0 - plan.graph.once("_most_important", lambda: float(importance.max()))
+    factor = 2.0 - plan.graph.once("_most_important", lambda: float(held(importance).max()))
     usual = plan.graph.once("_usual_feedback", lambda: _usual(feedback))
     if not factor >= 0 or not (usual or s.influence == 0):
         return None
@@ -36,7 +37,7 @@ def _floor(plan: Plan) -> float | None:
 
 def _usual(feedback: torch.Tensor) -> bool:
     """Whether all are in [0, 1]."""
-    least, most = feedback.aminmax()
+    least, most = held(feedback).aminmax()  # of a repeated value it would write down all rows
     return bool((least >= 0) & (most <= 1))
 
 
