@@ -51,3 +51,8 @@ def fragment_topk(
         topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS),
     )  # fmt: skip
     return top
+
+
+def scratch_bytes(hits: int, nodes: int, relations: int, keys: int, parts: int) -> int:
+    """What a call on the CPU takes beside its result, with so many hits and relation hits of a query at most."""
+    return 4 * parts * ((1 << cpu.bits_for(hits, nodes)) + (1 << cpu.bits_for(relations, keys)))
