@@ -253,20 +253,21 @@ class Graph:
 def adjacency(key: torch.Tensor, other: torch.Tensor, size: int) -> Adjacency:
     """Group edges by the node rows `key`; `other` (E,) holds the far ends."""
     indptr, edge = csr.group(key.contiguous(), size)
-    return Adjacency(indptr, edge, other[edge.long()])
+    far = torch.from_numpy(np.empty(edge.shape, np.int32)) if edge.device.type == "cpu" else torch.empty_like(edge)
+    return Adjacency(indptr, edge, torch.index_select(other, 0, edge, out=far))
 
 
 def ascending(source: torch.Tensor, target: torch.Tensor, size: int) -> Adjacency:
     """What `adjacency` gives for edges that ascend by source: their far ends are `target` itself."""
     indptr = torch.zeros(size + 1, dtype=torch.int64)
     torch.cumsum(torch.bincount(source, minlength=size), 0, out=indptr[1:])
-    return Adjacency(indptr, torch.arange(source.shape[0], dtype=torch.int32), target)
+    return Adjacency(indptr, torch.from_numpy(np.arange(source.shape[0], dtype=np.int32)), target)
 
 
 def orient(source: torch.Tensor, target: torch.Tensor, num_nodes: int) -> Adjacency:
     """Each edge once, at its end of lower degree, so that no list is long because of a hub."""
-    degree = torch.bincount(source, minlength=num_nodes) + torch.bincount(target, minlength=num_nodes)
-    at_source, at_target = degree[source.long()], degree[target.long()]
+    degree = (torch.bincount(source, minlength=num_nodes) + torch.bincount(target, minlength=num_nodes)).int()
+    at_source, at_target = degree.index_select(0, source), degree.index_select(0, target)
     owned_by_source = (at_source < at_target) | ((at_source == at_target) & (source <= target))
     owner = torch.where(owned_by_source, source, target)
     return adjacency(owner, torch.where(owned_by_source, target, source), num_nodes)

@@ -131,7 +131,7 @@ class ExactIndex:
 
     @cached_property
     def codes(self) -> Codes:
-        """The rows as int8, a quarter of their float32 bytes; made at the first search that reads them if not stored."""
+        """The rows as int8, a quarter of their float32 bytes; made at the first search that reads them or stored."""
         return encode(self.vectors, self.scale) if self.stored is None else self.stored
 
     def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
