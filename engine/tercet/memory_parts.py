@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from tercet.arrays import is_repeated
 from tercet.collection import Collection
 from tercet.graph import Graph
 from tercet.index.codes import FILES
@@ -26,6 +27,7 @@ TABLES = (".arrow",)  # text, which stays on the host
 VECTORS = ("vectors.npy", "scale.npy", "hidden.npy")
 CODES = "codes of"  # begins the name of what only the CPU's searches read
 FAISS = "index.faiss"
+ONE_NUMBER = 256  # bytes of a file with one number: a header and it
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Sizes:
     parts: tuple[Part, ...]
     encoder: str | None
     bound: bool  # whether the owners have been looked up; their rows are among the parts then
+    equal: bool  # all nodes have the same weights
 
 
 def of_store(path: str | Path) -> Sizes:
@@ -102,6 +105,7 @@ def of_store(path: str | Path) -> Sizes:
     return Sizes(
         manifest["mode"], about["nodes"], about["edges"], read_table(folder / "keys.arrow").num_rows, about["order"],
         read_table(folder / "nodes.arrow").column("id").nbytes, tuple(rows), tuple(parts), manifest["encoder"], False,
+        all(_first(manifest, about, f"{name}.npy") <= ONE_NUMBER for name in WEIGHTS[:2]),
     )  # fmt: skip
 
 
@@ -132,7 +136,7 @@ def of_engine(
         parts.append(_part("text index", words, pages))
     return Sizes(
         mode, graph.num_nodes, graph.num_edges, len(graph.keys), graph.order, graph.ids.nbytes, tuple(rows),
-        tuple(parts), encoder, bound is not None,
+        tuple(parts), encoder, bound is not None, is_repeated(graph.importance) and is_repeated(graph.feedback),
     )  # fmt: skip
 
 

@@ -207,8 +207,9 @@ def _kept(sizes: Sizes, asked: Asked, queries: int) -> list[Part]:
     """What the first batch makes and leaves with the engine."""
     device = str(asked.device)
     codes = sum(codes_wanted(c, asked, queries) for c in sizes.collections)
-    terms = 0 if asked.projection == "full" else 8 * sizes.nodes
-    labels = 4 * sizes.edges + sizes.edges // 8 + (8 * sizes.nodes if sizes.order == "input" else 0)
+    cpu = asked.device.type == "cpu"
+    terms = 0 if asked.projection == "full" else 8 if cpu and sizes.equal else 8 * sizes.nodes
+    labels = (0 if cpu else 4 * sizes.edges) + sizes.edges // 8 + (8 * sizes.nodes if sizes.order == "input" else 0)
     return [p for p in (
         Part("codes of vectors", codes, device=device), Part("terms of unmatched nodes", terms, device=device),
         Part("labels of edges", labels, host=True),
