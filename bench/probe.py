@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from bench.workloads import Workload
 
 TIMEOUT_S = 900
+EDGE_BYTES = 12  # of the data: source, target and relation as int32
 
 
 def probe(bench: "Bench", given: "Workload", batch: int, wide: int, repeats: int) -> "Iterator[Cell]":
@@ -55,7 +56,9 @@ def probe(bench: "Bench", given: "Workload", batch: int, wide: int, repeats: int
     p20, median, p80 = np.quantile(walls, (0.2, 0.5, 0.8)).tolist()
     middle = {key: float(np.median([f[key] for f in found])) for key in found[0] if found[0][key] is not None}
     timing = Timing(p20, median, p80, middle["first_cpu_s"], len(found), 0, None, tuple(walls))
-    more = {key: middle.get(key) for key in ("import_s", "build_s", "second_s", "data_bytes", "level_bytes")}
+    more = {
+        key: middle.get(key) for key in ("import_s", "build_s", "second_s", "data_bytes", "held_bytes", "level_bytes")
+    }
     peak = middle.get("peak_bytes")
     yield cell("tercet", about, settings, timing, peak_bytes=peak, compiling_s=compiling, **more)
 
@@ -69,9 +72,10 @@ def measure_here(file: str, asked: dict[str, Any]) -> dict[str, Any]:
 
     imported = time.perf_counter() - begin
     from bench.prepare import batch_of, engine_of
-    from bench.timing import reset_peak_rss, status_bytes
+    from bench.timing import anonymous_bytes, reset_peak_rss, status_bytes
     from bench.workloads import Workload
 
+    base = anonymous_bytes()
     if asked["threads"]:
         torch.set_num_threads(asked["threads"])
     given = Workload.load(file)
@@ -92,12 +96,12 @@ def measure_here(file: str, asked: dict[str, Any]) -> dict[str, Any]:
     first, first_cpu = call()
     peak = None if level is None else status_bytes("VmHWM") - level
     second, _ = call()
-    data = [c.index.vectors for c in engine.collections if hasattr(c.index, "vectors")] + [
-        x for x in engine.topology if isinstance(x, torch.Tensor)
-    ]
+    vectors = [c.index.vectors.nbytes for c in engine.collections if hasattr(c.index, "vectors")]
+    held_now = anonymous_bytes()
     return {
         "import_s": imported, "build_s": built, "first_s": first, "first_cpu_s": first_cpu, "second_s": second,
-        "level_bytes": level, "peak_bytes": peak, "data_bytes": sum(x.nbytes for x in data),
+        "level_bytes": level, "peak_bytes": peak, "data_bytes": sum(vectors) + EDGE_BYTES * engine.graph.num_edges,
+        "held_bytes": None if base is None or held_now is None else held_now - base,
     }  # fmt: skip
 
 

@@ -46,8 +46,9 @@ def open_(asked: dict[str, Any]) -> dict[str, Any]:
 
     import tercet.engine
     import tercet.store
+    from bench.timing import anonymous_bytes, status_bytes
 
-    imported = time.perf_counter() - begin
+    imported, base = time.perf_counter() - begin, anonymous_bytes()
     held: list[tercet.Engine] = []
     out = {"open": timed(lambda: held.append(tercet.open(asked["store"], "cpu", verify=asked["verify"])))}
     out["open"]["import_s"] = imported
@@ -59,6 +60,9 @@ def open_(asked: dict[str, Any]) -> dict[str, Any]:
             engine.recall(vectors=queries, top_k=asked["top_k"], wide_search_top_k=asked["wide"]).texts()
 
         out[f"first {batch}"], out[f"second {batch}"] = timed(ask), timed(ask)
+    held_now = anonymous_bytes()
+    if base is not None and held_now is not None:
+        out["open"] |= {"held_bytes": held_now - base, "mapped_bytes": status_bytes("VmRSS") - held_now}
     return out
 
 

@@ -92,6 +92,14 @@ def reset_peak_rss() -> int | None:
         return None
 
 
+def anonymous_bytes() -> int | None:
+    """Memory of this process that isn't pages of files, which the system can drop; None where nothing tells."""
+    try:
+        return status_bytes("RssAnon")
+    except OSError:
+        return None
+
+
 def status_bytes(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{field}:"):

@@ -70,7 +70,14 @@ def _steps(bench: Bench, about: dict[str, Any], folder: Path, file: Path) -> Ite
                 continue
             state = {"verify": verify, "pages": "cold" if cold else "warm"}
             opened = [f["open"] for f in found]
-            yield _cell(about, {"call": "open", **state}, opened, bytes=size, import_s=_median(opened, "import_s"))
+            yield _cell(
+                about,
+                {"call": "open", **state},
+                opened,
+                bytes=size,
+                import_s=_median(opened, "import_s"),
+                **{name: _median(opened, name) for name in ("held_bytes", "mapped_bytes") if name in opened[0]},
+            )
             if verify:  # then all files were read, and the first query meets a warm store
                 continue
             for name in [n for n in found[0] if n != "open"]:

@@ -1,9 +1,10 @@
-"""Array files, read with care: what the header says is compared with the file before anything is mapped."""
+"""Flat columns, and array files, read with care: what the header says is compared with the file before it is mapped."""
 
 import math
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from tercet.errors import StoreError
 
@@ -30,3 +31,18 @@ def read_array(file: Path) -> np.ndarray:
     if expected == offset:
         return np.empty(shape, dtype)
     return np.memmap(file, dtype, "c", offset, shape, "F" if fortran else "C")
+
+
+def column(values: np.ndarray | torch.Tensor) -> torch.Tensor:
+    """Numbers of eight bytes as a tensor; one that stands in every row takes the memory of one (stride 0)."""
+    rows = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
+    if rows.shape[0] < 2 or rows.stride(0) == 0:
+        return rows
+    bits = rows.view(torch.int64)
+    same = int(bits[0]) == int(bits[-1]) and bool((bits == bits[0]).all())
+    return rows[:1].clone().expand(rows.shape) if same else rows
+
+
+def is_repeated(rows: torch.Tensor) -> bool:
+    """Whether a column is one value for all rows, see `column`."""
+    return rows.shape[0] > 1 and rows.stride(0) == 0

@@ -101,11 +101,11 @@ class Collection:
         sets = None if belongs_to_set is None else name_lists(belongs_to_set, f"{place}: belongs_to_set")
         if sets is not None and len(sets[0]) != len(owners) + 1:
             raise InvalidData(f"{place}: belongs_to_set: expected {len(owners)} rows, got {len(sets[0]) - 1}")
-        by_owner = np.arange(len(owners))
+        by_owner = None
         if order == "canonical":
-            by_owner = np.asarray(pc.sort_indices(owners)).astype(np.int64)
-            if not np.array_equal(by_owner, np.arange(len(by_owner))):
-                rows, owners = rows[torch.from_numpy(by_owner)], owners.take(pa.array(by_owner))
+            sorted_ = np.asarray(pc.sort_indices(owners)).astype(np.int64)
+            if (sorted_[1:] < sorted_[:-1]).any():
+                by_owner, owners = sorted_, owners.take(pa.array(sorted_))
                 if sets is not None:
                     raise InvalidArgument(f"{place}: belongs_to_set goes with order='input'")
         unit, scale, zero = _unit(place, rows, dtype, by_owner)
@@ -229,14 +229,17 @@ def _owners(place: str, owner: Any, kind: str, fold_owner: bool) -> pa.LargeStri
 
 
 def _unit(
-    place: str, rows: torch.Tensor, dtype: str, given: np.ndarray
+    place: str, rows: torch.Tensor, dtype: str, order: np.ndarray | None
 ) -> tuple[torch.Tensor, torch.Tensor | None, np.ndarray]:
-    """Rows of unit norm (float32), or float16 rows with their reciprocal norms, and which rows are zero.
+    """Rows of unit norm (float32), or float16 rows with their reciprocal norms, and which of these are zero.
 
-    `given` (V,) holds the rows' positions in what the caller passed, for the messages.
+    Args:
+        order: (V,) int64 which of `rows` stands in each row of the result; None: they are in order.
+
+    Memory: the result.
     """
     lengths = norms(rows)
-    wrong = np.sort(given[torch.nonzero(~torch.isfinite(lengths)).flatten().numpy()]).tolist()
+    wrong = torch.nonzero(~torch.isfinite(lengths)).flatten().tolist()
     if wrong:
         raise InvalidData(
             f"{place}: {len(wrong)} row{'s' * (len(wrong) > 1)} with values that aren't finite (NaN or infinity), "
@@ -244,18 +247,21 @@ def _unit(
         )
     zero = torch.nonzero(lengths == 0).flatten().numpy()
     if len(zero):
-        first = int(given[zero].min())
+        first = int(zero[0])
         warnings.warn(
             f"{place}: {len(zero)} zero vector{'s' * (len(zero) > 1)}, first in row {first} (they point nowhere)",
             stacklevel=3,
         )
     divisor = torch.where(lengths == 0, 1.0, lengths)
-    unit = torch.empty(rows.shape, dtype=torch.float32)
+    taken = None if order is None else torch.from_numpy(order)
+    unit = torch.empty(rows.shape, dtype=torch.float32 if dtype == "float32" else torch.float16)
     for start in range(0, rows.shape[0], ROWS):
         part = slice(start, start + ROWS)
-        unit[part] = (rows[part].double() / divisor[part, None]).float()
+        given = part if taken is None else taken[part]
+        unit[part] = (rows[given].double() / divisor[given, None]).float()
+    if order is not None and len(zero):
+        zero = np.flatnonzero(np.isin(order, zero))
     if dtype == "float32":
         return unit, None, zero
-    half = unit.half()
-    lengths = norms(half)
-    return half, 1.0 / torch.where(lengths == 0, 1.0, lengths), zero
+    lengths = norms(unit)
+    return unit, 1.0 / torch.where(lengths == 0, 1.0, lengths), zero

@@ -70,7 +70,8 @@ def node_columns(
     named = (("name", name), ("description", description), ("text", text))
     name, description, text = (_full(label, column, size) for label, column in named)
     if missing == "fallback":
-        title = pc.if_else(_truthy(name), name, _full("ids", ids, size))
+        ids = _full("ids", ids, size)
+        title = ids if name.null_count == size else pc.if_else(_truthy(name), name, ids)
         content = pc.if_else(_truthy(description), description, title)
     else:
         title = pc.fill_null(name, "None") if has_name else pa.repeat(pa.scalar(UNNAMED, pa.large_string()), size)

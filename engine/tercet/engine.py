@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from tercet.analyse.verbs import Analyses
@@ -89,6 +90,7 @@ class Engine(Submits, Verbs, Passages, Analyses, Updates, Scopes):
         self._writing = threading.Lock()
         self._scopes = Kept()
         self._state = State(graph, made, Planner(graph, made, self.rules), lexical, 1)
+        pa.default_memory_pool().release_unused()  # what reading tables took
         self._check_widths(check_fingerprint)
 
     @property

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from tercet.arrays import column
 from tercet.edges import EdgeColumns, read_edges
 from tercet.errors import InvalidArgument, UnknownId
 from tercet.ids import IdIndex, canonical_ids
@@ -55,7 +56,7 @@ class Graph:
     out: Adjacency  # grouped by source
     into: Adjacency  # grouped by target
     oriented: Adjacency  # each edge once, at its end of lower degree (ties: the smaller row)
-    importance: torch.Tensor  # (N,) float64
+    importance: torch.Tensor  # (N,) float64; this and the next three: see `arrays.column`
     feedback: torch.Tensor  # (N,) float64
     edge_importance: torch.Tensor  # (E,) float64
     edge_feedback: torch.Tensor  # (E,) float64
@@ -218,7 +219,7 @@ class Graph:
         for f in fields(self):
             value = getattr(self, f.name)
             if isinstance(value, torch.Tensor):
-                moved[f.name] = value.to(device)
+                moved[f.name] = value.to(device).contiguous()  # kernels of other devices read whole columns
             elif isinstance(value, Adjacency):
                 moved[f.name] = Adjacency(value.indptr.to(device), value.edge.to(device), value.other.to(device))
         return replace(self, **moved)
@@ -252,13 +253,21 @@ class Graph:
 def adjacency(key: torch.Tensor, other: torch.Tensor, size: int) -> Adjacency:
     """Group edges by the node rows `key`; `other` (E,) holds the far ends."""
     indptr, edge = csr.group(key.contiguous(), size)
-    return Adjacency(indptr, edge, other[edge.long()])
+    far = torch.from_numpy(np.empty(edge.shape, np.int32)) if edge.device.type == "cpu" else torch.empty_like(edge)
+    return Adjacency(indptr, edge, torch.index_select(other, 0, edge, out=far))
+
+
+def ascending(source: torch.Tensor, target: torch.Tensor, size: int) -> Adjacency:
+    """What `adjacency` gives for edges that ascend by source: their far ends are `target` itself."""
+    indptr = torch.zeros(size + 1, dtype=torch.int64)
+    torch.cumsum(torch.bincount(source, minlength=size), 0, out=indptr[1:])
+    return Adjacency(indptr, torch.from_numpy(np.arange(source.shape[0], dtype=np.int32)), target)
 
 
 def orient(source: torch.Tensor, target: torch.Tensor, num_nodes: int) -> Adjacency:
     """Each edge once, at its end of lower degree, so that no list is long because of a hub."""
-    degree = torch.bincount(source, minlength=num_nodes) + torch.bincount(target, minlength=num_nodes)
-    at_source, at_target = degree[source.long()], degree[target.long()]
+    degree = (torch.bincount(source, minlength=num_nodes) + torch.bincount(target, minlength=num_nodes)).int()
+    at_source, at_target = degree.index_select(0, source), degree.index_select(0, target)
     owned_by_source = (at_source < at_target) | ((at_source == at_target) & (source <= target))
     owner = torch.where(owned_by_source, source, target)
     return adjacency(owner, torch.where(owned_by_source, target, source), num_nodes)
@@ -266,20 +275,20 @@ def orient(source: torch.Tensor, target: torch.Tensor, num_nodes: int) -> Adjace
 
 def _assemble(n: NodeColumns, e: EdgeColumns, order: str, report: ImportReport, options: ImportOptions) -> Graph:
     size = len(n.ids)
-    source, target = torch.from_numpy(e.source), torch.from_numpy(e.target)
+    source, target, relation = (torch.from_numpy(x) for x in (e.source, e.target, e.relation))
     report.nodes, report.edges = size, len(e.source)
     return Graph(
         source=source,
         target=target,
-        relation=torch.from_numpy(e.relation),
-        relation_key=torch.from_numpy(e.key),
-        out=adjacency(source, target, size),
+        relation=relation,
+        relation_key=relation if np.array_equal(e.relation, e.key) else torch.from_numpy(e.key),
+        out=(ascending if order == "canonical" else adjacency)(source, target, size),
         into=adjacency(target, source, size),
         oriented=orient(source, target, size),
-        importance=torch.from_numpy(n.importance),
-        feedback=torch.from_numpy(n.feedback),
-        edge_importance=torch.from_numpy(e.importance),
-        edge_feedback=torch.from_numpy(e.feedback),
+        importance=column(n.importance),
+        feedback=column(n.feedback),
+        edge_importance=column(e.importance),
+        edge_feedback=column(e.feedback),
         nodes=n.table,
         edges=e.table,
         relation_names=e.relation_names,

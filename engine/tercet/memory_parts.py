@@ -10,16 +10,24 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from tercet.arrays import is_repeated
 from tercet.collection import Collection
 from tercet.graph import Graph
+from tercet.index.codes import FILES
+from tercet.index.exact import ExactIndex
+from tercet.index.segmented import SegmentedIndex
 from tercet.remote import folder_of
 from tercet.retrieve.lexical import LexicalIndex
 from tercet.store_files import check_files, read_manifest, read_table
+from tercet.store_parts import SAME, WEIGHTS
+from tercet_kernels.nearest import Codes
 
 MAPS = Path("/proc/self/maps")
 TABLES = (".arrow",)  # text, which stays on the host
 VECTORS = ("vectors.npy", "scale.npy", "hidden.npy")
+CODES = "codes of"  # begins the name of what only the CPU's searches read
 FAISS = "index.faiss"
+ONE_NUMBER = 256  # bytes of a file with one number: a header and it
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class Part:
     device: str = "cpu"  # where they are, or will be once the engine is there
     waits: bool = False  # vectors and text: they may stay in their files until they are used
     host: bool = False  # it stays in the host's memory, whatever the device
+    apart: int = 0  # bytes more on another device, where equal columns don't share memory, nor equal rows of one
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,7 @@ class Rows:
     rows: int
     dimension: int
     half: bool  # float16
+    coded: bool = False  # its codes are in the store
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ class Sizes:
     parts: tuple[Part, ...]
     encoder: str | None
     bound: bool  # whether the owners have been looked up; their rows are among the parts then
+    equal: bool  # all nodes have the same weights
 
 
 def of_store(path: str | Path) -> Sizes:
@@ -74,17 +85,19 @@ def of_store(path: str | Path) -> Sizes:
     text = sum(n for name, n in files if name.endswith(TABLES))
     whole = not about["deltas"]  # what is put together of several pieces isn't mapped any more
     arrays = sum(n for _, n in files) - text
-    parts.append(Part("graph arrays", arrays, arrays if whole else 0))
+    parts.append(Part("graph arrays", arrays, arrays if whole else 0, apart=_unwritten(about, dict(files))))
     parts.append(Part("node and edge text", text, text if whole else 0, waits=whole, host=True))
     for c in manifest["collections"]:
         sizes = _files(manifest, c)
-        vectors, faiss = (sum(n for name, n in sizes if name in names) for names in (VECTORS, (FAISS,)))
+        vectors, faiss, codes = (sum(n for name, n in sizes if name in names) for names in (VECTORS, (FAISS,), FILES))
         parts.append(Part(f"vectors of {c['name']}", vectors, vectors, waits=True))
+        if codes:
+            parts.append(Part(f"{CODES} {c['name']}", codes, codes, waits=True))
         if faiss:
             parts.append(Part(f"index of {c['name']}", faiss))
-        parts.append(Part(f"owners of {c['name']}", sum(n for _, n in sizes) - vectors - faiss, host=True))
+        parts.append(Part(f"owners of {c['name']}", sum(n for _, n in sizes) - vectors - faiss - codes, host=True))
         item = _first(manifest, c, VECTORS[0]) / max(c["base_rows"] * c["dimension"], 1)
-        rows.append(Rows(c["kind"], c["index"], c["rows"], c["dimension"], item < 3))
+        rows.append(Rows(c["kind"], c["index"], c["rows"], c["dimension"], item < 3, codes > 0))
     if (lexical := manifest.get("lexical")) is not None:
         count = sum(n for _, n in _files(manifest, lexical))
         parts.append(Part("text index", count, count))
@@ -92,6 +105,7 @@ def of_store(path: str | Path) -> Sizes:
     return Sizes(
         manifest["mode"], about["nodes"], about["edges"], read_table(folder / "keys.arrow").num_rows, about["order"],
         read_table(folder / "nodes.arrow").column("id").nbytes, tuple(rows), tuple(parts), manifest["encoder"], False,
+        all(_first(manifest, about, f"{name}.npy") <= ONE_NUMBER for name in WEIGHTS[:2]),
     )  # fmt: skip
 
 
@@ -108,11 +122,13 @@ def of_engine(
     rows = []
     for c in collections:
         parts.append(_part(f"vectors of {c.name}", c.index, pages, waits=True))
+        if stored := stored_codes(c.index):
+            parts.append(_part(f"{CODES} {c.name}", [tuple(x) for x in stored], pages, waits=True))
         if faiss := faiss_bytes(c.index):
             parts.append(Part(f"index of {c.name}", faiss, device=parts[-1].device))
         parts.append(_part(f"owners of {c.name}", [c.owner, c.set_indptr, c.set_member], pages, host=True))
         half = any(x.dtype == torch.float16 for x in _leaves(c.index) if isinstance(x, torch.Tensor))
-        rows.append(Rows(c.kind, c.index.kind, c.size, c.dimension, half))
+        rows.append(Rows(c.kind, c.index.kind, c.size, c.dimension, half, bool(stored)))
     if bound is not None:
         parts.append(_part("rows of owners", [(b.owner, b.by_owner) for b in bound], pages))
     words = lexical if isinstance(lexical, LexicalIndex) else graph.__dict__.get("_lexical", (None, None))[1]
@@ -120,8 +136,14 @@ def of_engine(
         parts.append(_part("text index", words, pages))
     return Sizes(
         mode, graph.num_nodes, graph.num_edges, len(graph.keys), graph.order, graph.ids.nbytes, tuple(rows),
-        tuple(parts), encoder, bound is not None,
+        tuple(parts), encoder, bound is not None, is_repeated(graph.importance) and is_repeated(graph.feedback),
     )  # fmt: skip
+
+
+def stored_codes(index: Any) -> list[Codes]:
+    """The codes that came with the rows of an index."""
+    pieces = [s.index for s in index.segments] if isinstance(index, SegmentedIndex) else [index]
+    return [x.stored for x in pieces if isinstance(x, ExactIndex) and x.stored is not None]
 
 
 def faiss_bytes(index: Any) -> int:
@@ -143,22 +165,28 @@ def _part(
 ) -> Part:
     """The memory of a value, shared pieces counted once."""
     seen: dict[int, tuple[int, bool]] = {}
-    device = "cpu"
+    device, every = "cpu", 0
     for leaf in _leaves(value):
         if isinstance(leaf, torch.Tensor):
+            every += leaf.nbytes
             if leaf.device.type != "cpu":
                 device = str(leaf.device)
-            seen[leaf.data_ptr()] = (leaf.nbytes, leaf.device.type == "cpu" and _inside(leaf.data_ptr(), pages))
+            there = leaf[:1] if leaf.dim() == 1 and leaf.stride(0) == 0 else leaf
+            seen[leaf.data_ptr()] = (there.nbytes, leaf.device.type == "cpu" and _inside(leaf.data_ptr(), pages))
         elif isinstance(leaf, np.ndarray):
+            every += leaf.nbytes
             seen[leaf.ctypes.data] = (leaf.nbytes, _inside(leaf.ctypes.data, pages))
         else:
             seen |= {b.address: (b.size, _inside(b.address, pages)) for b in leaf.buffers() if b is not None}
     mapped = sum(n for n, inside in seen.values() if inside)
-    return Part(name, sum(n for n, _ in seen.values()), mapped, device, waits, host)
+    own = sum(n for n, _ in seen.values())
+    return Part(name, own, mapped, device, waits, host, 0 if host or device != "cpu" else max(0, every - own))
 
 
 def _leaves(value: Any) -> Iterator[Any]:
     """Tensors, arrays and Arrow arrays in a value, its fields and what they hold."""
+    if isinstance(value, Codes):
+        return  # a part of their own
     if isinstance(value, (torch.Tensor, np.ndarray, pa.Array)):
         yield value
     elif isinstance(value, pa.Table):
@@ -198,6 +226,14 @@ def _files(manifest: Mapping[str, Any], about: Mapping[str, Any]) -> list[tuple[
         for name, found in manifest["files"].items()
         if name.rpartition("/")[0] in folders
     ]
+
+
+def _unwritten(about: Mapping[str, Any], files: Mapping[str, int]) -> int:
+    """Bytes of columns that the files of a graph hold one number of, or under another name only."""
+    edges, nodes = about["edges"], about["nodes"]
+    full = {f"{n}.npy": 8 * (edges if n.startswith("edge_") else nodes) for n in WEIGHTS}
+    full |= {f"{n}.npy": 4 * edges for n in SAME}
+    return sum(max(0, n - files.get(name, 0)) for name, n in full.items())
 
 
 def _first(manifest: Mapping[str, Any], about: Mapping[str, Any], name: str) -> int:

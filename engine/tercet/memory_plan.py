@@ -10,7 +10,7 @@ from tercet.arguments import whole
 from tercet.errors import InvalidArgument, NotEnoughMemory
 from tercet.info import size_text
 from tercet.memory import LITTLE, free_bytes
-from tercet.memory_parts import Part, Sizes, of_engine, of_store
+from tercet.memory_parts import CODES, Part, Sizes, of_engine, of_store
 from tercet.memory_steps import Asked, Step, at_once, codes_wanted, steps_of
 from tercet.rules import PROJECTIONS, rules_of
 
@@ -192,8 +192,10 @@ def _placed(sizes: Sizes, device: torch.device) -> list[Part]:
     """The parts where they are once the engine is on a device, and the rows of the owners, which it makes."""
     out = []
     for p in sizes.parts:
+        if p.name.startswith(CODES) and device.type != "cpu":
+            continue
         here = p.host or p.device == str(device)
-        out.append(p if here else replace(p, device=str(device), mapped=0))
+        out.append(p if here else replace(p, bytes=p.bytes + p.apart, device=str(device), mapped=0, apart=0))
     if not sizes.bound:
         out.append(Part("rows of owners", sum(
             8 * (c.rows + 1 + (sizes.keys if c.kind == "relation" else sizes.nodes)) for c in sizes.collections
@@ -205,8 +207,9 @@ def _kept(sizes: Sizes, asked: Asked, queries: int) -> list[Part]:
     """What the first batch makes and leaves with the engine."""
     device = str(asked.device)
     codes = sum(codes_wanted(c, asked, queries) for c in sizes.collections)
-    terms = 0 if asked.projection == "full" else 8 * sizes.nodes
-    labels = 4 * sizes.edges + sizes.edges // 8 + (8 * sizes.nodes if sizes.order == "input" else 0)
+    cpu = asked.device.type == "cpu"
+    terms = 0 if asked.projection == "full" else 8 if cpu and sizes.equal else 8 * sizes.nodes
+    labels = (0 if cpu else 4 * sizes.edges) + sizes.edges // 8 + (8 * sizes.nodes if sizes.order == "input" else 0)
     return [p for p in (
         Part("codes of vectors", codes, device=device), Part("terms of unmatched nodes", terms, device=device),
         Part("labels of edges", labels, host=True),

@@ -10,7 +10,7 @@ from tercet.index import cuda_search
 from tercet.index.exact import SLACK, by_codes
 from tercet.memory import MOST, query_bytes, tile_of
 from tercet.memory_parts import Rows, Sizes
-from tercet_kernels import nearest
+from tercet_kernels import fragment_topk, nearest
 
 HIT = 21  # bytes of an element in a `Merged`
 LISTED = 12  # of a row of a listing while listings are merged
@@ -79,8 +79,8 @@ def steps_of(sizes: Sizes, asked: Asked, queries: int) -> list[Step]:
 
 
 def codes_wanted(c: Rows, asked: Asked, queries: int) -> int:
-    """Bytes of a collection's int8 codes, which a search makes and keeps where it reads them; see `by_codes`."""
-    coded = by_codes(queries, c.half)
+    """Bytes of a collection's int8 codes, which a search makes and keeps where it reads them and the store has none."""
+    coded = by_codes(queries, c.half) and not c.coded
     return nearest.code_bytes(c.rows, c.dimension) if coded and asked.device.type == "cpu" and asked.wide else 0
 
 
@@ -92,8 +92,8 @@ def _search(c: Rows, asked: Asked, queries: int, k: int) -> int:
 
 
 def _fragment(sizes: Sizes, asked: Asked, queries: int, nodes: int) -> int:
-    """On the CPU fragments aren't written down: a slot for every node and key and thread, and the nodes' terms."""
+    """On the CPU fragments aren't written down: tables of each thread, and the nodes' terms."""
     if asked.device.type == "cpu":
-        return 4 * asked.threads * (sizes.nodes + sizes.keys) + 8 * queries * nodes
+        return fragment_topk.scratch_bytes(nodes, sizes.nodes, nodes, sizes.keys, asked.threads) + 8 * queries * nodes
     edges = min(sizes.edges, nodes * 2 * sizes.edges // max(sizes.nodes, 1))  # of nodes of average degree
     return queries * (8 * nodes + EDGE * edges)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from tercet.carried import taken_by
-from tercet.graph import Adjacency, Graph, adjacency, orient
+from tercet.graph import Adjacency, Graph, adjacency, ascending, orient
 from tercet.splice import NONE, Splice
 from tercet_kernels import csr
 
@@ -37,7 +37,7 @@ def changed_lists(
         return {}
     canonical = graph.order == "canonical"
     if FEW * (len(edges.gone) + len(edges.fresh)) > graph.num_edges:
-        out = _sorted(source, target, nodes.size) if canonical else adjacency(source, target, nodes.size)
+        out = (ascending if canonical else adjacency)(source, target, nodes.size)
         return {"out": out, "into": adjacency(target, source, nodes.size),
                 "oriented": orient(source, target, nodes.size)}  # fmt: skip
     made = _Lists(graph, nodes, edges, source.numpy(), target.numpy())
@@ -138,10 +138,3 @@ def _spans(lists: Adjacency, nodes: np.ndarray) -> np.ndarray:
     """(P, 2) int64 first place and length of some nodes' lists."""
     indptr = lists.indptr.numpy()
     return np.stack([indptr[nodes], indptr[nodes + 1] - indptr[nodes]], axis=1)
-
-
-def _sorted(source: torch.Tensor, target: torch.Tensor, size: int) -> Adjacency:
-    """What `adjacency` gives for edges that ascend by source."""
-    indptr = torch.zeros(size + 1, dtype=torch.int64)
-    torch.cumsum(torch.bincount(source, minlength=size), 0, out=indptr[1:])
-    return Adjacency(indptr, torch.arange(source.shape[0], dtype=torch.int32), target)

@@ -45,10 +45,12 @@ def read_nodes(
     refuse(report, bad, skip, "nodes")
     report.skipped_nodes = np.flatnonzero(bad).tolist()
     keep = np.flatnonzero(~bad)
-    ids = ids.take(pa.array(keep))
+    if len(keep) < len(bad):
+        ids = ids.take(pa.array(keep))
     if canonical:
         order = np.asarray(pc.sort_indices(ids)).astype(np.int64)
-        keep, ids = keep[order], ids.take(pa.array(order))
+        if not (order[1:] > order[:-1]).all():  # else the given column itself serves
+            keep, ids = keep[order], ids.take(pa.array(order))
     set_indptr, members = name_lists(columns.pop("belongs_to_set", [None] * len(bad)), "nodes.belongs_to_set")
     set_indptr, members = _take_lists(set_indptr, members, keep)
     set_member, set_names = encode(members)
@@ -99,6 +101,8 @@ def _take_lists(
 ) -> tuple[np.ndarray, pa.LargeStringArray]:
     lengths = np.diff(indptr)[rows]
     taken = np.zeros(len(rows) + 1, np.int64)
+    if not len(flat):
+        return taken, flat  # pages of zeros that nobody writes take no memory
     np.cumsum(lengths, out=taken[1:])
     inside = np.arange(taken[-1]) - np.repeat(taken[:-1], lengths) + np.repeat(indptr[:-1][rows], lengths)
     return taken, flat.take(pa.array(inside))

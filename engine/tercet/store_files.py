@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from tercet.errors import MissingDependency, StoreError
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, LOCK = "manifest.json", "manifest.lock"
 CHUNK = 1 << 22
 PIECE = 1 << 26  # bytes; larger files have a hash for each piece of so many, so that one file keeps all cores busy
 TOGETHER = max(8, os.cpu_count() or 1)  # pieces hashed, or files waited for, at a time
 PARTS = {"mode": str, "graph": dict, "collections": list, "files": dict}  # of a manifest
-NEEDED = {2: PARTS | {"store": str, "commit": str}, 1: PARTS | {"data": str}}
+NOW = PARTS | {"store": str, "commit": str}
+NEEDED = {FORMAT: NOW, 2: NOW, 1: PARTS | {"data": str}}
 
 
 def read_manifest(path: str | Path) -> tuple[dict[str, Any], Path]:
@@ -46,7 +47,7 @@ def parsed(content: bytes, file: Path | str) -> dict[str, Any]:
         manifest = json.loads(content.decode("utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise StoreError(f"{file}: not valid JSON ({error})") from error
-    if not isinstance(manifest, dict) or manifest.get("format") not in (1, FORMAT):
+    if not isinstance(manifest, dict) or manifest.get("format") not in NEEDED:
         found = manifest.get("format") if isinstance(manifest, dict) else type(manifest).__name__
         raise StoreError(f"{file}: expected store format {FORMAT}, found {found!r}")
     for part, kind in NEEDED[manifest["format"]].items():
@@ -57,6 +58,7 @@ def parsed(content: bytes, file: Path | str) -> dict[str, Any]:
     try:
         if manifest["format"] == 1:
             manifest = _of_format_1(manifest)
+        manifest["format"] = FORMAT  # format 2 has no codes, and a file for every column of a graph, with all its rows
         for name in (*folders(manifest), *manifest["files"]):
             _inside(name, file)
     except (KeyError, TypeError, AttributeError) as error:

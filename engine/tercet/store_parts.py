@@ -7,29 +7,29 @@ from typing import Any, Literal
 import pyarrow as pa
 import torch
 
-from tercet.arrays import read_array
+from tercet.arrays import is_repeated, read_array
 from tercet.collection import Collection
 from tercet.errors import InvalidData, StoreError
 from tercet.fingerprint import Fingerprint
 from tercet.graph import Adjacency, Graph, ImportOptions
 from tercet.index import load_index
+from tercet.index.exact import ExactIndex
 from tercet.index.segmented import SegmentedIndex
 from tercet.retrieve.lexical import KINDS, LexicalIndex
 from tercet.store_files import read_table, write_array, write_table
 from tercet.tables import one_piece
 
-TENSORS = ("source", "target", "relation", "relation_key", "importance", "feedback", "edge_importance", "edge_feedback")
-ADJACENCIES = ("out", "into", "oriented")
+WEIGHTS = ("importance", "feedback", "edge_importance", "edge_feedback")
+TENSORS = ("source", "target", "relation", "relation_key", *WEIGHTS)
+ADJACENCIES, PARTS = ("out", "into", "oriented"), ("indptr", "edge", "other")
+SAME = {"relation_key": "relation", "out.other": "target"}  # a file that isn't there holds what the other one does
 
 
 def write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
     """Write a graph on the CPU; returns what the manifest says of it."""
     folder.mkdir(parents=True)
-    for name in TENSORS:
-        write_array(folder / f"{name}.npy", getattr(graph, name).numpy())
-    for name in ADJACENCIES:
-        for part in ("indptr", "edge", "other"):
-            write_array(folder / f"{name}.{part}.npy", getattr(getattr(graph, name), part).numpy())
+    for name, rows in _columns(graph).items():
+        write_array(folder / f"{name}.npy", (rows[:1] if is_repeated(rows) else rows).numpy())
     for name in ("set_indptr", "set_member"):
         write_array(folder / f"{name}.npy", getattr(graph, name))
     write_table(folder / "nodes.arrow", graph.nodes)
@@ -43,19 +43,33 @@ def write_graph(graph: Graph, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _columns(graph: Graph) -> dict[str, torch.Tensor]:
+    """The tensors that are written; one that is another one under a second name isn't, see `SAME`."""
+    out: dict[str, torch.Tensor] = {name: getattr(graph, name) for name in TENSORS}
+    for name in ADJACENCIES:
+        lists: Adjacency = getattr(graph, name)
+        out |= {f"{name}.{part}": getattr(lists, part) for part in PARTS}
+    return {name: rows for name, rows in out.items() if rows is not out.get(SAME.get(name, ""))}
+
+
+def _column(file: Path, size: int) -> torch.Tensor:
+    """A tensor of a graph; weights that are all the same are one number in the file, for so many rows."""
+    rows = torch.from_numpy(read_array(file))
+    return rows.expand(size) if rows.shape == (1,) and size > 1 else rows
+
+
 def read_graph(about: dict[str, Any], folder: Path) -> Graph:
     """Map what `write_graph` wrote.
 
     Raises:
         StoreError: a file can't be read, or holds other rows than the manifest says, or rows that lead outside.
     """
-    fields: dict[str, Any] = {name: torch.from_numpy(read_array(folder / f"{name}.npy")) for name in TENSORS}
-    fields |= {
-        name: Adjacency(
-            *(torch.from_numpy(read_array(folder / f"{name}.{p}.npy")) for p in ("indptr", "edge", "other"))
-        )
-        for name in ADJACENCIES
-    }
+    size = {name: about["base_edges" if name.startswith("edge_") else "base_nodes"] for name in WEIGHTS}
+    fields: dict[str, Any] = {}
+    for name in (*TENSORS, *(f"{n}.{part}" for n in ADJACENCIES for part in PARTS)):
+        absent = name in SAME and not (folder / f"{name}.npy").exists()
+        fields[name] = fields[SAME[name]] if absent else _column(folder / f"{name}.npy", size.get(name, 1))
+    fields |= {name: Adjacency(*(fields.pop(f"{name}.{part}") for part in PARTS)) for name in ADJACENCIES}
     fields |= {
         name: one_piece(read_table(folder / f"{name}.arrow").column(0))
         for name in ("relation_names", "keys", "set_names", "unread_ends") if (folder / f"{name}.arrow").exists()
@@ -104,14 +118,18 @@ def _check_rows(graph: Graph, folder: Path) -> None:
     for name, rows, size, low, high in ranges:
         if rows.shape != (size,) or (size and not (low <= int(rows.min()) and int(rows.max()) < high)):
             raise StoreError(f"{folder / name}.npy: expected {size} rows in [{low}, {high})")
-    for name in TENSORS[4:]:
+    for name in WEIGHTS:
         if getattr(graph, name).shape != (edges if name.startswith("edge") else nodes,):
             raise StoreError(f"{folder / name}.npy: expected one number a row")
 
 
 def write_collection(collection: Collection, folder: Path) -> dict[str, Any]:
     """Write a collection as one piece; returns what the manifest says of it."""
-    collection.index.to(torch.device("cpu")).save(folder)
+    here = collection.index.to(torch.device("cpu"))
+    if isinstance(here, (ExactIndex, SegmentedIndex)):
+        here.save(folder, codes=True)
+    else:
+        here.save(folder)
     write_table(folder / "owner.arrow", pa.table({"owner": collection.owner}))
     write_array(folder / "zero_norm.npy", collection.zero_norm)
     if collection.set_indptr is not None:

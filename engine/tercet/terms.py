@@ -2,8 +2,10 @@
 
 import torch
 
+from tercet.arrays import is_repeated
 from tercet.plan import Plan
 from tercet_kernels import node_terms as kernels
+from tercet_kernels._checks import held
 from tercet_kernels._types import EdgeRule, NodeRule
 
 
@@ -26,7 +28,7 @@ def _floor(plan: Plan) -> float | None:
     s, importance, feedback = plan.scoring, plan.graph.edge_importance, plan.graph.edge_feedback
     if s.penalty < 0 or (s.influence > 0 and s.cliff) or not 0 <= s.influence <= 1 or not importance.shape[0]:
         return None
-    factor = 2.0 - plan.graph.once("_most_important", lambda: float(importance.max()))
+    factor = 2.0 - plan.graph.once("_most_important", lambda: float(held(importance).max()))
     usual = plan.graph.once("_usual_feedback", lambda: _usual(feedback))
     if not factor >= 0 or not (usual or s.influence == 0):
         return None
@@ -35,18 +37,21 @@ def _floor(plan: Plan) -> float | None:
 
 def _usual(feedback: torch.Tensor) -> bool:
     """Whether all are in [0, 1]."""
-    least, most = feedback.aminmax()
+    least, most = held(feedback).aminmax()  # of a repeated value it would write down all rows
     return bool((least >= 0) & (most <= 1))
 
 
 def missing_terms(plan: Plan) -> torch.Tensor:
-    """(N,) float64 term of each node when it isn't matched."""
+    """(N,) float64 term of each node when it isn't matched; one value for all where they weigh the same."""
+    s, graph = plan.scoring, plan.graph
 
     def make() -> torch.Tensor:
-        every = torch.arange(plan.graph.num_nodes, dtype=torch.int32, device=plan.graph.device)
+        if s.personal is None and is_repeated(graph.importance) and is_repeated(graph.feedback):  # on the CPU
+            one = torch.zeros(1, dtype=torch.int32)
+            return node_terms(plan, one, torch.full((1,), torch.inf)).expand(graph.num_nodes)
+        every = torch.arange(graph.num_nodes, dtype=torch.int32, device=graph.device)
         return node_terms(plan, every, torch.full(every.shape, torch.inf, device=every.device))
 
-    s = plan.scoring
     if s.personal is not None:
         return make()
-    return plan.graph.latest("_missing", (s.penalty, s.influence, s.cliff), make)  # as long as the graph
+    return graph.latest("_missing", (s.penalty, s.influence, s.cliff), make)  # as long as the graph

@@ -15,6 +15,7 @@ from tercet.collection import Collection
 from tercet.datasets import crossing, dataset_codes, has_datasets
 from tercet.errors import StoreError, TercetError
 from tercet.graph import Adjacency, Graph
+from tercet.index.exact import ExactIndex
 from tercet.index.segmented import SegmentedIndex, rows_of
 from tercet.store import collection_of, graph_of, text_of
 from tercet.store_files import check_file, folders, read_manifest, unknown_files
@@ -167,10 +168,34 @@ def _collection(name: str, collection: Collection, graph: Graph | None) -> Itera
         for i, segment in enumerate(index.segments):
             exact = rows_of(segment.index)
             yield _vectors(f"{name}, piece {i}", exact.vectors, exact.scale, collection, segment.row.numpy())
+            yield from _codes(f"{name}, piece {i}", exact)
         return
     vectors = getattr(index, "vectors", None)
     if isinstance(vectors, torch.Tensor):
         yield _vectors(name, vectors, getattr(index, "scale", None), collection, np.arange(collection.size))
+    if isinstance(index, ExactIndex):
+        yield from _codes(name, index)
+
+
+def _codes(name: str, index: ExactIndex) -> Iterator[Check]:
+    """Whether stored codes are as near to the rows as they say: a search relies on that."""
+    codes = index.stored
+    if codes is None:
+        return
+    wrong: list[int] = []
+    for low in range(0, index.size, ROWS):
+        part = slice(low, min(low + ROWS, index.size))
+        rows = index.vectors[part].double()
+        if index.scale is not None:
+            rows = (rows * index.scale[part, None]).float().double()  # what was encoded
+        code = codes.code[part].double()
+        made = codes.step[part, None].double() * code[:, : index.dimension]
+        far = (rows - made).norm(dim=1) > codes.error[part]
+        far |= (codes.first[part] != -128 * code.sum(dim=1)) | (code[:, index.dimension :] != 0).any(dim=1)
+        far |= code.norm(dim=1) > codes.longest
+        wrong += (torch.nonzero(far).flatten() + low).tolist()
+    told = f"{len(wrong)} rows differ from what is said of them, first {wrong[0]}" if wrong else f"{index.size:,} rows"
+    yield Check(f"{name}: codes", not wrong, told)
 
 
 def _vectors(

@@ -1,4 +1,7 @@
-"""Groups of arrays that several kernels take. B queries, N nodes, E edges, R relation keys."""
+"""Groups of arrays that several kernels take. B queries, N nodes, E edges, R relation keys.
+
+A column of weights may be one value expanded over all rows (stride 0), on the CPU.
+"""
 
 from typing import NamedTuple
 

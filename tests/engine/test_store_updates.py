@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 
 import tercet
 from tercet import Collection, Engine, Graph, store
+from tercet.arrays import is_repeated
 from tercet.errors import InvalidArgument, StoreError
 from tercet.graph import Adjacency
 from tercet.index import segmented
 from tercet.index.segmented import SegmentedIndex
 from tercet.retrieve.words import kept_index
+from tercet.store_parts import SAME, WEIGHTS
 from tercet.verify import verify
+from tests.engine.small import engine, graph, names
 from tests.engine.test_store import assert_same_answers, manifest_of, small
 from tests.engine.test_store_damage import damaged, rewrite
 from tests.engine.test_updates import IDS, POOL, answers, apply, histories, start
@@ -520,18 +523,96 @@ def test_large_files_are_hashed_in_pieces(tmp_path, monkeypatch) -> None:
         tercet.open(tmp_path)
 
 
-def test_a_store_of_format_1_opens_and_goes_on(tmp_path) -> None:
+def test_equal_weights_and_shared_columns_are_written_once(tmp_path) -> None:
+    whole = engine(graph([("a", "r", "b"), ("b", "s", "c"), ("c", "r", "a")]), names({"a": 0.1, "b": 0.2}))
+    whole.save(tmp_path / "s")
+    inside = tmp_path / "s" / manifest_of(tmp_path / "s")["graph"]["folder"]
+    assert [len(np.load(inside / f"{n}.npy")) for n in WEIGHTS] == [1, 1, 1, 1]
+    assert not any((inside / f"{n}.npy").exists() for n in SAME)
+    opened = tercet.open(tmp_path / "s")
+    assert_same_graph(opened.graph, whole.graph)
+    assert_same_answers(opened, whole)
+    for one in (opened, whole):
+        one.upsert(edges={"source": ["a"], "target": ["c"], "relation": ["r"]})
+        assert is_repeated(one.graph.edge_importance)
+        assert one.graph.edge_importance.tolist() == [0.5] * 4
+        one.upsert({"id": ["d"]}, {"source": ["a"], "target": ["d"], "relation": ["t"], "importance_weight": [0.9]})
+        assert sorted(one.graph.edge_importance.tolist()) == [0.5] * 4 + [0.9]
+        assert one.graph.importance.tolist() == [0.5] * 4
+    opened.save(tmp_path / "s")
+    assert_same_graph(tercet.open(tmp_path / "s").graph, whole.graph)
+
+
+def test_codes_come_with_the_store_and_stay_through_updates(tmp_path, monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    ids = [f"n{i}" for i in range(300)]
+    nodes = {"id": ids}, {"source": ids, "target": ids[1:] + ids[:1], "relation": ["r"] * 300}
+    for dtype in ("float32", "float16"):
+        path = tmp_path / dtype
+        made = Collection.build("v", rng.standard_normal((300, 70), np.float32), ids, dtype=dtype)
+        before = tercet.Engine(Graph.from_tables(*nodes), [made], device="cpu")
+        before.save(path)
+        opened = tercet.open(path)
+        stored = opened.collections[0].index.stored
+        for a, b in zip(stored, made.index.codes, strict=True):
+            assert a == b if isinstance(a, float) else torch.equal(a, b)
+        query = rng.standard_normal((20, 70), np.float32)
+        with monkeypatch.context() as patch:
+            patch.setattr("tercet.index.exact.encode", lambda *args: pytest.fail("codes were made"))
+            assert torch.equal(opened.recall(vectors=query).scores, before.recall(vectors=query).scores)
+        opened.upsert(vectors={"v": (ids[:2], rng.standard_normal((2, 70), np.float32))})
+        assert opened.collections[0].index.segments[0].index.stored is stored
+        opened.save(path)
+        again = tercet.open(path)
+        assert again.collections[0].index.segments[0].index.stored is not None
+        assert torch.equal(again.recall(vectors=query).scores, opened.recall(vectors=query).scores)
+        assert all(c.good for c in verify(path))
+        opened.compact()
+        opened.save(path)
+        assert tercet.open(path).collections[0].index.stored is not None
+
+
+def test_codes_that_do_not_fit_are_refused(tmp_path) -> None:
+    small().save(tmp_path)
+    file = tmp_path / manifest_of(tmp_path)["collections"][0]["folder"] / "codes.step.npy"
+    np.save(file, np.load(file)[:-1])
+    rewrite(tmp_path, lambda manifest: None)
+    with pytest.raises(StoreError, match=r"codes.step.npy: expected \(3,\) float32, found \(2,\) float32"):
+        tercet.open(tmp_path)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_store_of_an_earlier_format_opens_and_goes_on(tmp_path, version: int) -> None:
     path = tmp_path / "old"
     small().save(path)
-    as_format_1(path)
+    as_format_2(path)
+    if version == 1:
+        as_format_1(path)
     engine = tercet.open(path)
     assert_same_answers(engine, small())
     assert all(c.good for c in verify(path))
     engine.upsert({"id": ["new"]})
     engine.save(path)
     about = manifest_of(path)
-    assert (about["format"], len(about["graph"]["deltas"])) == (2, 1)
+    assert (about["format"], len(about["graph"]["deltas"])) == (3, 1)
     assert_same_graph(tercet.open(path).graph, engine.graph)
+
+
+def as_format_2(path: Path) -> None:
+    """What the version before wrote: a file for each column, with all rows, and no codes."""
+    about = manifest_of(path)
+    inside = path / about["graph"]["folder"]
+    for name, of in SAME.items():
+        if not (inside / f"{name}.npy").exists():
+            shutil.copy(inside / f"{of}.npy", inside / f"{name}.npy")
+    for name in WEIGHTS:
+        rows, size = np.load(inside / f"{name}.npy"), about["graph"]["edges" if name.startswith("edge_") else "nodes"]
+        np.save(inside / f"{name}.npy", np.broadcast_to(rows, size))
+    for file in path.rglob("codes*.npy"):
+        file.unlink()
+    there = {p.relative_to(path).as_posix(): {} for p in path.glob("data-*/**/*") if p.is_file()}
+    (path / "manifest.json").write_text(json.dumps(about | {"format": 2, "files": there}))
+    rewrite(path, lambda manifest: None)
 
 
 def as_format_1(path: Path) -> None:

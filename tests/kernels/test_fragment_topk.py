@@ -185,3 +185,38 @@ def test_cuda_without_triton_has_the_same_answer(monkeypatch, either: bool) -> N
     for module in (fragment_op, triplet_topk_op):
         monkeypatch.setattr(module, "has_triton", lambda: False)
     assert_same(fragment_topk(**case, k=20, either=either), want)
+
+
+@pytest.mark.parametrize("const", [False, True])
+@BOTH_AND_EITHER
+def test_hits_and_keys_that_share_places_of_the_tables(either: bool, const: bool) -> None:
+    """Few hits of many nodes and keys: their places are by the high bits of a product, and some meet."""
+    nodes, edges, queries = 60_000, 4000, 5
+    g = torch.Generator().manual_seed(3)
+    hit = torch.stack([torch.randperm(nodes, generator=g)[:40].sort().values for _ in range(queries)])
+    near = hit.flatten()[torch.randint(0, hit.numel(), (2, edges), generator=g)]
+    far = torch.randint(0, nodes, (2, edges), generator=g)
+    ends = torch.where(torch.rand(2, edges, generator=g) < 0.7, near, far).int()
+    key = torch.randint(-1, nodes, (edges,), generator=g, dtype=torch.int32)
+    known = torch.stack(
+        [key[torch.randperm(edges, generator=g)[:30]].clamp(min=0).unique()[:20] for _ in range(queries)]
+    )
+    weights = [torch.rand(edges, generator=g, dtype=torch.float64) for _ in range(2)]
+    missing = torch.full((nodes,), 9.75, dtype=torch.float64)
+    if const:
+        weights = [torch.full((1,), x, dtype=torch.float64).expand(edges) for x in (0.25, 0.75)]
+        missing = missing[:1].clone().expand(nodes)
+    indptr = torch.arange(queries + 1)
+    case = {
+        "topology": make_topology(ends[0], ends[1], key, nodes, nodes),
+        "hits": NodeHits(40 * indptr, hit.int().flatten(), torch.rand(hit.numel(), generator=g).double()),
+        "missing": missing,
+        "relations": RelationHits(20 * indptr, known.int().flatten(), torch.rand(known.numel(), generator=g)),
+        "rule": EdgeRule(*weights, 0.3, 6.5, False),
+    }
+    got = fragment_topk(**case, k=50, either=either)
+    whole = {n: x.contiguous() if n == "missing" else x for n, x in case.items()}
+    whole["rule"] = EdgeRule(*(w.contiguous() for w in weights), 0.3, 6.5, False)
+    fragment = plain_fragment(case["topology"], case["hits"], either)
+    assert_same(got, triplets.triplet_topk(**whole, fragment=fragment, k=50))
+    assert int(got.available.min()) > 20

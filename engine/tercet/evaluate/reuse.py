@@ -114,7 +114,7 @@ def _kept(collection: Any, kept: Kept) -> Any:
     index = collection.index
     if type(index) is not ExactIndex:
         return collection
-    return replace(collection, index=KeptIndex(index.vectors, index.scale, index.hidden, index, kept))
+    return replace(collection, index=KeptIndex(index.vectors, index.scale, index.hidden, index.stored, index, kept))
 
 
 def _finish(queries: torch.Tensor) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from tercet.arrays import read_array
 from tercet.errors import StoreError
+from tercet.index.codes import read_codes, write_codes
 from tercet_kernels.cosine import least_distances, pair_distances
 from tercet_kernels.nearest import BYTES, Codes, dense, dense_error, encode, nearest
 from tercet_kernels.outranked import outranked, pays
@@ -40,6 +41,7 @@ class ExactIndex:
     vectors: torch.Tensor  # (V, D) float32 unit norm, or float16 with scale
     scale: torch.Tensor | None = None  # (V,) float64 reciprocal norms of float16 rows
     hidden: torch.Tensor | None = None  # (V,) bool rows that are never returned
+    stored: Codes | None = None  # the rows as int8, where they came with the rows
 
     @classmethod
     def build(cls, vectors: torch.Tensor, scale: torch.Tensor | None, hidden: torch.Tensor | None) -> "ExactIndex":
@@ -74,6 +76,8 @@ class ExactIndex:
         return max(product, split_error(self.dimension))
 
     def to(self, device: torch.device) -> "ExactIndex":
+        if device == self.vectors.device:
+            return self
         move = lambda x: None if x is None else x.to(device)  # noqa: E731
         return ExactIndex(self.vectors.to(device), move(self.scale), move(self.hidden))
 
@@ -135,8 +139,8 @@ class ExactIndex:
 
     @cached_property
     def codes(self) -> Codes:
-        """The rows as int8, a quarter of their float32 bytes; made at the first search that reads them."""
-        return encode(self.vectors, self.scale)
+        """The rows as int8, a quarter of their float32 bytes; made at the first search that reads them or stored."""
+        return encode(self.vectors, self.scale) if self.stored is None else self.stored
 
     def pairs(self, queries: torch.Tensor, query: torch.Tensor, row: torch.Tensor) -> torch.Tensor:
         """(P,) float32 exact distances of (query, row) pairs; +inf for hidden rows."""
@@ -200,12 +204,14 @@ class ExactIndex:
         )
         return pairs.view(near.shape).masked_fill(near < 0, torch.inf)
 
-    def save(self, folder: Path) -> None:
-        """Write the arrays as .npy files."""
+    def save(self, folder: Path, *, codes: bool = False) -> None:
+        """Write the arrays as .npy files; with the codes, which then needn't be made of all rows after opening."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, value in (("vectors", self.vectors), ("scale", self.scale), ("hidden", self.hidden)):
             if value is not None:
                 np.save(folder / f"{name}.npy", value.cpu().numpy(), allow_pickle=False)
+        if codes and self.size:
+            write_codes(folder, self.vectors, self.scale, self.stored or self.__dict__.get("codes"))
 
     @classmethod
     def load(cls, folder: Path) -> "ExactIndex":
@@ -218,4 +224,4 @@ class ExactIndex:
         vectors = read("vectors")
         if vectors is None:
             raise StoreError(f"{folder / 'vectors.npy'}: missing")
-        return cls(vectors, read("scale"), read("hidden"))
+        return cls(vectors, read("scale"), read("hidden"), read_codes(folder, *vectors.shape))

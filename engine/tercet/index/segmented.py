@@ -54,7 +54,7 @@ class Segment:
             return self.index
         exact = rows_of(self.index)
         hidden = gone if exact.hidden is None else gone | exact.hidden
-        hiding = _Hiding(exact.vectors, exact.scale, hidden, exact)
+        hiding = _Hiding(exact.vectors, exact.scale, hidden, origin=exact)
         return hiding if isinstance(self.index, ExactIndex) else replace(self.index, inner=hiding)
 
     @cached_property
@@ -259,9 +259,13 @@ class SegmentedIndex:
         moved = tuple(Segment(s.index.to(device), s.row.to(device)) for s in self.segments)
         return SegmentedIndex(moved, self.segment.to(device), self.local.to(device))
 
-    def save(self, folder: Path) -> None:
-        """Write what one index over all rows writes."""
-        self.compact().save(folder)
+    def save(self, folder: Path, *, codes: bool = False) -> None:
+        """Write what one index over all rows writes; `codes` for exact ones, see `ExactIndex.save`."""
+        whole = self.compact()
+        if isinstance(whole, ExactIndex):
+            whole.save(folder, codes=codes)
+        else:
+            whole.save(folder)
 
     def _columns(self, out: torch.Tensor, segment: Segment, got: torch.Tensor) -> None:
         kept = torch.nonzero(segment.row >= 0).flatten()

@@ -5,21 +5,20 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def group(key, size):
-    indptr = np.zeros(size + 1, np.int64)
+def group(key, indptr, order):
+    """Fill offsets that are 0, and as much of `order` as there are keys."""
+    size = indptr.size - 1
     for e in range(key.size):
         if key[e] >= 0:
             indptr[key[e] + 1] += 1
     for g in range(size):
         indptr[g + 1] += indptr[g]
     place = indptr[:-1].copy()
-    order = np.empty(indptr[size], np.int32)
     for e in range(key.size):
         g = key[e]
         if g >= 0:
             order[place[g]] = e
             place[g] += 1
-    return indptr, order
 
 
 @njit(nogil=True, cache=True)

@@ -2,7 +2,7 @@
 
 import torch
 
-from tercet_kernels._checks import check, check_k, check_rule
+from tercet_kernels._checks import check, check_k, check_rule, held
 from tercet_kernels._threads import threads
 from tercet_kernels._triton import has_triton
 from tercet_kernels._types import EdgeRule, Topology
@@ -68,7 +68,7 @@ def edge_filter(
     out = cpu.edge_filter(
         *(x.numpy() for x in (
             topology.source, topology.target, topology.key, node_term, key_value,
-            none if rule is None else rule.importance, none if rule is None else rule.feedback)),
+            none if rule is None else held(rule.importance), none if rule is None else held(rule.feedback))),
         rule is not None, 0.0 if rule is None else rule.influence, 0.0 if rule is None else rule.penalty,
         False if rule is None else rule.cliff, margin.numpy(), k,
         (torch.ones(1, 1, dtype=torch.bool) if matched is None else matched).numpy(), matched is not None,

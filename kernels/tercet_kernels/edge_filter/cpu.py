@@ -42,7 +42,8 @@ def fill(
         value = key_value[r] if r >= 0 else key_value[key_value.size - 1]
         if weighted:
             raw = np.float64(value)
-            value = np.float32(effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff))
+            weight, good = importance[e if importance.size > 1 else 0], feedback[e if feedback.size > 1 else 0]
+            value = np.float32(effective(raw, np.isfinite(raw), weight, good, influence, penalty, cliff))
         if restricted and not (matched[s] or matched[d]):
             out[e - start] = np.inf
         else:

@@ -5,7 +5,7 @@ The same result, bit for bit, as `triplet_topk(fragment(...))`, which is its ref
 
 import torch
 
-from tercet_kernels._checks import check_node_hits, check_scoring
+from tercet_kernels._checks import check_node_hits, check_scoring, held
 from tercet_kernels._threads import threads
 from tercet_kernels._types import EdgeRule, NodeHits, RelationHits, Top, Topology
 from tercet_kernels.fragment import fragment
@@ -40,12 +40,19 @@ def fragment_topk(
     arrays = lambda *values: tuple(x.numpy() for x in values)  # noqa: E731
     lists = arrays(topology.oriented_indptr, topology.oriented_edge, topology.oriented_other)
     ends = arrays(topology.source, topology.target, topology.key)
-    weights = (*arrays(rule.importance, rule.feedback), float(rule.influence), float(rule.penalty), rule.cliff)
+    own = arrays(held(rule.importance), held(rule.feedback))
+    weights = (*own, float(rule.influence), float(rule.penalty), rule.cliff)
     full = arrays(topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge)
     floor = -1.0 if rule.floor is None else float(rule.floor)
-    nearest = float(missing.min()) if either and missing.shape[0] else 0.0
+    apart = held(missing)
+    nearest = float(apart.min()) if either and missing.shape[0] else 0.0
     cpu.fragment_topk(
-        lists, full, ends, arrays(*hits), arrays(*relations), weights, floor, missing.numpy(), nearest, either,
+        lists, full, ends, arrays(*hits), arrays(*relations), weights, floor, apart.numpy(), nearest, either,
         topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS),
     )  # fmt: skip
     return top
+
+
+def scratch_bytes(hits: int, nodes: int, relations: int, keys: int, parts: int) -> int:
+    """What a call on the CPU takes beside its result, with so many hits and relation hits of a query at most."""
+    return 4 * parts * ((1 << cpu.bits_for(hits, nodes)) + (1 << cpu.bits_for(relations, keys)))

@@ -2,7 +2,7 @@
 
 import torch
 
-from tercet_kernels._checks import check
+from tercet_kernels._checks import check, held
 from tercet_kernels._threads import threads
 from tercet_kernels._types import NodeRule
 from tercet_kernels.node_terms import cpu, reference
@@ -29,14 +29,15 @@ def node_terms(node: torch.Tensor, distance: torch.Tensor, rule: NodeRule) -> to
     check("distance", distance, tuple(node.shape), torch.float32, device)
     for name, weight in (("importance", rule.importance), ("feedback", rule.feedback), ("personal", rule.personal)):
         if weight is not None:
-            check(f"rule.{name}", weight, tuple(rule.importance.shape), torch.float64, device)
+            check(f"rule.{name}", weight, tuple(rule.importance.shape), torch.float64, device, repeated=True)
     if device.type != "cpu":
         return reference.node_terms(node, distance, rule)
     out = torch.empty(node.shape, dtype=torch.float64)
-    personal = rule.importance if rule.personal is None else rule.personal
+    importance, feedback = held(rule.importance), held(rule.feedback)
+    personal = importance if rule.personal is None else rule.personal.contiguous()
     cpu.node_terms(
-        *(x.numpy() for x in (node, distance, rule.importance, rule.feedback, personal)), rule.personal is not None,
-        float(rule.influence), float(rule.penalty), rule.cliff, float(rule.personal_influence), out.numpy(),
-        threads(node.shape[0], STEPS * node.shape[0]),
+        *(x.numpy() for x in (node, distance, importance, feedback, personal)), rule.importance.shape[0],
+        rule.personal is not None, float(rule.influence), float(rule.penalty), rule.cliff,
+        float(rule.personal_influence), out.numpy(), threads(node.shape[0], STEPS * node.shape[0]),
     )  # fmt: skip
     return out

@@ -8,15 +8,16 @@ from tercet_kernels.effective.cpu import effective
 
 @njit(nogil=True, cache=True, parallel=True)
 def node_terms(
-    node, distance, importance, feedback, personal, has_personal, influence, penalty, cliff, personal_influence, out,
-    threads,
+    node, distance, importance, feedback, personal, nodes, has_personal, influence, penalty, cliff, personal_influence,
+    out, threads,
 ):  # fmt: skip
     step = (node.size + threads - 1) // threads
     for t in prange(threads):
         for i in range(t * step, min(node.size, (t + 1) * step)):
             u = node[i]
-            known = u < importance.size
-            w, g = (importance[u], feedback[u]) if known else (0.5, 0.5)
+            known = u < nodes
+            w = importance[u if importance.size > 1 else 0] if known else 0.5
+            g = feedback[u if feedback.size > 1 else 0] if known else 0.5
             d = np.float64(distance[i])
             matched = np.isfinite(d)
             term = effective(d, matched, w, g, influence, penalty, cliff)

@@ -2,7 +2,7 @@
 
 import torch
 
-from tercet_kernels._checks import check, check_node_hits, check_scoring
+from tercet_kernels._checks import check, check_node_hits, check_scoring, held
 from tercet_kernels._threads import threads
 from tercet_kernels._triton import has_triton
 from tercet_kernels._types import EdgeRule, Fragment, NodeHits, RelationHits, Top, Topology
@@ -52,8 +52,8 @@ def triplet_topk(
     top = empty(queries, k, hits.node.device)
     cpu.triplet_topk(
         *(x.numpy() for x in (
-            topology.source, topology.target, topology.key, *fragment, hits.term, missing, *relations,
-            rule.importance, rule.feedback)),
+            topology.source, topology.target, topology.key, *fragment, hits.term, held(missing), *relations,
+            held(rule.importance), held(rule.feedback))),
         topology.num_keys, rule.influence, rule.penalty, rule.cliff, *(x.numpy() for x in top), threads(queries),
     )  # fmt: skip
     return top

@@ -23,11 +23,12 @@ def triplet_topk(
             for m in range(indptr[q], indptr[q + 1]):
                 e = edge[m]
                 s, d = source_slot[m], target_slot[m]
-                a = term[s] if s >= 0 else missing[source[e]]
-                b = term[d] if d >= 0 else missing[target[e]]
+                a = term[s] if s >= 0 else missing[source[e] if missing.size > 1 else 0]
+                b = term[d] if d >= 0 else missing[target[e] if missing.size > 1 else 0]
                 r = relation_slot[key[e]] if key[e] >= 0 else np.int32(-1)
                 raw = np.float64(r_distance[r]) if r >= 0 else np.inf
-                c = effective(raw, np.isfinite(raw), importance[e], feedback[e], influence, penalty, cliff)
+                weight, good = importance[e if importance.size > 1 else 0], feedback[e if feedback.size > 1 else 0]
+                c = effective(raw, np.isfinite(raw), weight, good, influence, penalty, cliff)
                 size = push(top_score[q], top_edge[q], top_slot[q], size, (a + b) + c, e, s, d, r)
             unheap(top_score[q], top_edge[q], top_slot[q], size)
             pad(top_score[q], top_edge[q], top_slot[q], size)
