@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 from tercet.candidates import Bound, Hits, query_of, rescore
+from tercet.floors import best_edges
 from tercet.index.exact import ExactIndex
 from tercet.index.raw import RawIndex
 from tercet.index.segmented import SegmentedIndex
@@ -100,6 +101,53 @@ def _part(
     room: torch.Tensor,
 ) -> Found:
     chosen = queries[part]
+    best = best_edges(plan, chosen, k) if nodes is None else None
+    if best is None:
+        looked = _looked(plan, chosen, part, nodes, relations, k, room)
+        return _ends_of(plan, chosen, part, looked, nodes, relations)
+    every = torch.full((chosen.shape[0],), plan.graph.num_edges, dtype=torch.int64)
+    indptr, edge, read = best.indptr, best.edge, best.read
+    left = torch.nonzero(best.open).flatten()
+    if left.shape[0]:
+        rest = _looked(plan, chosen[left], part, nodes, relations, k, room)
+        query = torch.cat([query_of(indptr), left[query_of(rest.indptr)]])
+        edge = torch.cat([edge, rest.edge])[torch.argsort(query, stable=True)]
+        indptr = torch.zeros_like(indptr)
+        indptr[1:] = torch.bincount(query, minlength=chosen.shape[0]).cumsum(0)
+        read = read.index_add(0, left, rest.read)
+    return _ends_of(plan, chosen, part, Looked(indptr, edge, every, every > 0, read), nodes, relations)
+
+
+class Looked(NamedTuple):
+    """Edges that may be among the best, as in `Found`."""
+
+    indptr: torch.Tensor
+    edge: torch.Tensor
+    available: torch.Tensor
+    touched: torch.Tensor
+    read: torch.Tensor
+
+
+def _ends_of(
+    plan: Plan, queries: torch.Tensor, part: slice, looked: Looked, nodes: Hits | None, relations: Hits | None
+) -> Found:
+    """Exact distances of the parts of some edges."""
+    indptr, edge, *rest = looked
+    node_hits = _exact_ends(plan, queries, part, indptr, edge, nodes)
+    key_hits = _exact_keys(plan, queries, part, indptr, edge, relations)
+    return Found(indptr, edge, node_hits, key_hits, *rest)
+
+
+def _looked(
+    plan: Plan,
+    chosen: torch.Tensor,
+    part: slice,
+    nodes: Hits | None,
+    relations: Hits | None,
+    k: int,
+    room: torch.Tensor,
+) -> Looked:
+    """From approximate distances of everything."""
     count, s, graph = chosen.shape[0], plan.scoring, plan.graph
     exact = (s.cliff and (s.influence > 0 or s.personal is not None)) or plan.max_distance is not None
     lazy = lazy_keys(plan, chosen) if nodes is None and not exact else None
@@ -135,9 +183,7 @@ def _part(
     tied = None if nodes is None else _tied(plan, keys)
     indptr, edge, read = reach(plan, value.contiguous(), keys, table, margin, k, either, tied)
     available = _available(plan, value if closed else None, either, count)
-    node_hits = _exact_ends(plan, chosen, part, indptr, edge, nodes)
-    key_hits = _exact_keys(plan, chosen, part, indptr, edge, relations)
-    return Found(indptr, edge, node_hits, key_hits, available, touched, read)
+    return Looked(indptr, edge, available, touched, read)
 
 
 def _keys(plan: Plan, keyed: torch.Tensor | None, known: bool, lazy: KeyVectors | None, count: int) -> Keys:
