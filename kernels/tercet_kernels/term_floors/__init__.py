@@ -18,11 +18,13 @@ __all__ = ["BYTES", "LARGEST", "WIDEST", "PackedBytes", "pack_bytes", "padded", 
 
 LARGEST = 255  # a byte from here on says nothing more
 RUN = 64  # a table's rows are a multiple of this long
+FEW = 2  # queries that are multiplied one by one
+NOT_PACKED = np.zeros((0, 0), np.uint8)
 NO_COLUMNS = torch.zeros(0, dtype=torch.int32)
 
 
 class PackedBytes:
-    """Queries as uint8, each with a step of its own, in the order in which tiles read them."""
+    """Queries as uint8, each with a step of its own; many are in the order in which tiles read them."""
 
     def __init__(self, queries: torch.Tensor, width: int) -> None:
         lanes = -(-queries.shape[0] // LANES) * LANES
@@ -31,8 +33,11 @@ class PackedBytes:
         self.unit, left, self.made = (np.zeros(lanes, np.float32) for _ in range(3))
         rounding.round_bytes(queries.numpy(), ints, self.unit, left, self.made)
         self.least = left + np.float32(SLACK)
-        blocks = [ints[i : i + 2 * LANES] for i in range(0, lanes, 2 * LANES)]
-        self.packed = np.concatenate([b.reshape(len(b), -1, 4).transpose(1, 0, 2).ravel() for b in blocks])
+        self.plain = ints[: self.count] if self.count <= FEW else NOT_PACKED
+        self.packed = NOT_PACKED.ravel()
+        if self.count > FEW:
+            blocks = [ints[i : i + 2 * LANES] for i in range(0, lanes, 2 * LANES)]
+            self.packed = np.concatenate([b.reshape(len(b), -1, 4).transpose(1, 0, 2).ravel() for b in blocks])
 
 
 def pack_bytes(queries: torch.Tensor) -> PackedBytes:
@@ -80,9 +85,9 @@ def term_floors(
         raise ValueError(f"column: expected {rows} columns from {base} on within {out.shape[1]}")
     if rows == 0:
         return
-    parts = threads(-(-rows // cpu.TILE), rows * queries.width * max(queries.count, LANES) / (2 * PRODUCTS))
+    parts = threads(-(-rows // cpu.TILE), rows * queries.width * max(queries.count, 8) / (2 * PRODUCTS))
     cpu.term_floors(
         codes.code.numpy(), codes.first.numpy(), codes.step.numpy(), codes.error.numpy(), weight.numpy(),
-        queries.packed, queries.unit, queries.made, queries.least,
+        queries.packed, queries.plain, queries.unit, queries.made, queries.least,
         (NO_COLUMNS if isinstance(column, int) else column).numpy(), base, out.numpy(), parts,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from tercet_kernels._simd import F32, FLOATS, FOURS, I8, I32, I64, LANES, WIDE, 
 
 WIDTH = 16  # rows and columns of one transposed square
 RUN = 64  # bytes compared at a time
+SPARE = 2e-3  # of a step: what float32 can be off at 255 and more
 
 
 def floor_tile(num_rows: int, num_vectors: int) -> Any:
@@ -43,18 +44,13 @@ def floor_tile(num_rows: int, num_vectors: int) -> Any:
             units, slopes, leasts = (
                 [_load(b, x, 4 * LANES * j, FLOATS) for j in range(num_vectors)] for x in (unit, slope, least)
             )
-            none, most, spare, one = (ir.Constant(FLOATS, [x] * LANES) for x in (0.0, 255.0, SPARE, 1.0))
             for r in range(num_rows):
                 factor, error, weight = (_splat(b, _load(b, x, 4 * r, F32), FLOATS) for x in (scale, errors, weights))
                 line = b.add(out, b.mul(apart, ir.Constant(I64, r)))
                 for j in range(num_vectors):
-                    product = b.fmul(b.sitofp(added[r * num_vectors + j], FLOATS), b.fmul(factor, units[j]))
-                    near = b.fadd(product, b.fadd(b.fmul(error, slopes[j]), leasts[j]))
-                    value = b.fsub(b.fmul(weight, b.fsub(one, near)), spare)
-                    value = b.select(b.fcmp_ordered(">", value, none), value, none)
-                    value = b.select(b.fcmp_ordered("<", value, most), value, most)
-                    whole = b.trunc(b.fptosi(value, WIDE), ir.VectorType(I8, LANES))
-                    _store(b, whole, line, LANES * j)
+                    scaled = b.fmul(b.sitofp(added[r * num_vectors + j], FLOATS), b.fmul(factor, units[j]))
+                    near = b.fadd(scaled, b.fadd(b.fmul(error, slopes[j]), leasts[j]))
+                    _store(b, _floor(b, weight, near), line, LANES * j)
             return ir.Constant(I32, 0)
 
         return types.int32(*[types.intp] * 13), generate
@@ -62,7 +58,44 @@ def floor_tile(num_rows: int, num_vectors: int) -> Any:
     return tile
 
 
-SPARE = 2e-3  # of a step: what float32 can be off at 255 and more
+@intrinsic
+def floor_rows(
+    _: Any, rows: Any, stride: Any, query: Any, blocks: Any, begin: Any, scale: Any, errors: Any, weights: Any,
+    unit: Any, slope: Any, least: Any, out: Any,
+) -> Any:  # fmt: skip
+    """The same terms of LANES rows and one query, (blocks * 4 * LANES,) uint8 as it is; out: LANES bytes."""
+
+    def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
+        rows, stride, query, blocks, begin, scale, errors, weights, unit, slope, least, out = args
+        base = [b.add(rows, b.mul(stride, ir.Constant(I64, r))) for r in range(LANES)]
+        at, sums, close = _loop(b, blocks, [ir.Constant(WIDE, [0] * LANES)] * LANES)
+        offset = b.mul(at, ir.Constant(I64, 4 * LANES))
+        mine = _load(b, b.add(query, offset), 0, FOURS)
+        added = [_dot4(b, x, mine, _load(b, b.add(y, offset), 0, FOURS)) for x, y in zip(sums, base, strict=True)]
+        close(added)
+        name = f"llvm.vector.reduce.add.v{LANES}i32"
+        reduce = b.module.globals.get(name) or ir.Function(b.module, ir.FunctionType(I32, [WIDE]), name)
+        total = _load(b, begin, 0, WIDE)
+        whole = ir.Constant(WIDE, ir.Undefined)
+        for r, x in enumerate(added):
+            whole = b.insert_element(whole, b.call(reduce, [x]), ir.Constant(I32, r))
+        factor, error, weight = (_load(b, x, 0, FLOATS) for x in (scale, errors, weights))
+        units, slopes, leasts = (_splat(b, _load(b, x, 0, F32), FLOATS) for x in (unit, slope, least))
+        scaled = b.fmul(b.sitofp(b.add(total, whole), FLOATS), b.fmul(factor, units))
+        near = b.fadd(scaled, b.fadd(b.fmul(error, slopes), leasts))
+        _store(b, _floor(b, weight, near), out, 0)
+        return ir.Constant(I32, 0)
+
+    return types.int32(*[types.intp] * 12), generate
+
+
+def _floor(b: ir.IRBuilder, weight: Any, near: Any) -> Any:
+    """Bytes of weights and of upper bounds of products."""
+    none, most, spare, one = (ir.Constant(FLOATS, [x] * LANES) for x in (0.0, 255.0, SPARE, 1.0))
+    value = b.fsub(b.fmul(weight, b.fsub(one, near)), spare)
+    value = b.select(b.fcmp_ordered(">", value, none), value, none)
+    value = b.select(b.fcmp_ordered("<", value, most), value, most)
+    return b.trunc(b.fptosi(value, WIDE), ir.VectorType(I8, LANES))
 
 
 @intrinsic
