@@ -55,7 +55,8 @@ def best_edges(plan: Plan, queries: torch.Tensor, k: int) -> Pruned | None:
     step = RANGE * max(heaviest, 0.0) / LARGEST
     if least is None or not lightest >= 0.0 or not 0.0 < step < torch.inf or not 0.0 <= s.penalty < torch.inf:
         return None
-    nodes, keys = _rows(plan, plan.node_bound, graph.num_nodes), _rows(plan, plan.relation_bound, len(graph.keys))
+    nodes = _rows(plan, "node", plan.node_bound, graph.num_nodes)
+    keys = _rows(plan, "relation", plan.relation_bound, len(graph.keys))
     if nodes is None or keys is None or not nodes.whole or nodes.address.shape[0] == 0:
         return None
     factor = graph.once("_node_factor", lambda: 2.0 - graph.importance[: 1 if alike else None])
@@ -86,9 +87,8 @@ def best_edges(plan: Plan, queries: torch.Tensor, k: int) -> Pruned | None:
 
 
 def floor_bytes(queries: int, nodes: int, keys: int, threads: int) -> int:
-    """What `best_edges` takes for some queries at once: the arena's tables, powers of two, and notes of nodes."""
-    tables = (queries * padded(n) for n in (nodes, keys + 1))
-    return sum(1 << max(size - 1, 1).bit_length() for size in tables) + 20 * nodes * threads
+    """What `best_edges` takes for some queries at once: two tables, and notes of nodes."""
+    return queries * (padded(nodes) + padded(keys + 1)) + 20 * nodes * threads
 
 
 def _factors(importance: torch.Tensor) -> tuple[float, float, bool]:
@@ -105,10 +105,9 @@ def _weights(factor: torch.Tensor, step: float, size: int) -> torch.Tensor:
     return made if made.shape[0] == 1 else torch.cat([made, made.new_zeros(size - made.shape[0])])
 
 
-def _rows(plan: Plan, bound: list[Bound], size: int) -> Rows | None:
+def _rows(plan: Plan, kind: str, bound: list[Bound], size: int) -> Rows | None:
     """Where each element's row is, None if one has several, or rows that aren't float32 or are searched otherwise."""
-    kind = "relation" if bound and bound[0].collection.kind == "relation" else "node"
-    got: Rows | None = plan.graph.latest(f"_rows_{kind}_{len(bound) > 0}", (size, *bound), lambda: _located(bound, size))
+    got: Rows | None = plan.graph.latest(f"_rows_{kind}", (size, *bound), lambda: _located(bound, size))
     return got
 
 

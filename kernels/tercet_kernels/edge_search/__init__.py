@@ -16,7 +16,7 @@ from tercet_kernels.edge_prune import Pruned
 from tercet_kernels.edge_search import cpu
 from tercet_kernels.term_floors import padded
 
-SEEDS = 64  # nodes that are walked first
+SEEDS = 16  # nodes that are walked first
 SHARE = 2  # a query that would read more than one in so many list entries is left to the scan of all edges
 
 

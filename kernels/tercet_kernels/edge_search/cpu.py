@@ -12,7 +12,10 @@ LARGEST = 255
 SAMPLED = 64  # runs of a table that a level is chosen from
 ROUNDOFF = 1e-6
 FAR = 1 << 30  # more steps than any bound
-KNOWN, WALKED = 1, 2  # what is noted of a node: its term is exact, its lists have been walked
+LINE = 64  # bytes that come from memory together
+AHEAD = 10  # nodes whose lists are fetched ahead
+PASSED, WAITING = 256, 2048  # edges whose keys are fetched together, and that are scored in order
+GROWTH = 8  # how many times more nodes are walked after each bound
 
 
 @njit(nogil=True, cache=True)
@@ -87,122 +90,174 @@ def collect(floors, runs, nodes, above, upto, near, order, places):
 
 
 @njit(nogil=True, cache=True)
-def walk(
-    chosen, out, into, key, node_floor, key_floor, weights, rows, query, width, penalty, step, least, q, state, term,
-    heap, found, lanes, at,
-):  # fmt: skip
-    """Walk the lists of some nodes, ascending by their bytes; returns (bound, size, list entries read, done).
+def known(u, rows, factor, query, width, penalty, mark, state, term, lanes):
+    """The exact term of a node; kept for the query."""
+    if state[u] != mark:
+        raw = penalty if rows[u] == 0 else distance(query, rows[u], width, lanes)
+        term[u] = raw * factor[min(u, factor.size - 1)]
+        state[u] = mark
+    return term[u]
 
-    `at` is what an earlier walk returned. A size of -1: the buffer can't hold what is within the bound. Arrays are
-    unpacked here once: to count their references costs more than an edge.
-    """
-    out_indptr, out_edge, out_end = out
-    in_indptr, in_edge, in_end = into
+
+@njit(nogil=True, cache=True)
+def settle(
+    waiting, count, key, weights, rows, query, width, penalty, step, mark, state, term, heap, found, lanes, bound, size
+):  # fmt: skip
+    """Score the edges that wait exactly, those with the lowest lower bounds first; (bound, size), as in `walk`."""
+    order, ends, edge = waiting
     node_factor, edge_importance = weights
     node_row, key_row = rows
     edges, scores = found
-    bound, size, read, _ = at
-    last_node, last_edge, last_key = node_factor.size - 1, edge_importance.size - 1, key_row.size
+    order[:count].sort()
+    for i in range(count):
+        if bound < np.inf and (order[i] >> 32) > np.int64(bound / step + ROUNDOFF):
+            break
+        at = order[i] & 0xFFFFFFFF
+        e = edge[at]
+        r = key[e]
+        row = key_row[r] if r >= 0 else 0
+        if row:  # rows lie anywhere: this one comes while those of the ends are read
+            for offset in range(0, 4 * width, LINE):
+                prefetch(row + offset)
+        x = 0.0
+        for j in range(2):
+            x += known(ends[at, j], node_row, node_factor, query, width, penalty, mark, state, term, lanes)
+        if x > bound:
+            continue
+        own = penalty if row == 0 else distance(query, row, width, lanes)
+        x += own * (2.0 - edge_importance[min(e, edge_importance.size - 1)])
+        if not (x <= bound and x < np.inf):
+            continue
+        if x < heap[0]:
+            sink(heap, heap.size, x)
+            bound = heap[0] + ROUNDOFF * (1.0 + abs(heap[0]))
+        if size == edges.size:
+            size = compact(edges, scores, size, bound)
+            if 2 * size > edges.size:
+                return bound, -1
+        edges[size] = e
+        scores[size] = x
+        size += 1
+    return bound, size
+
+
+@njit(nogil=True, cache=True)
+def walk(
+    chosen, out, into, key, node_floor, key_floor, weights, rows, query, width, penalty, step, least, mark, state, term,
+    heap, found, lanes, passed, waiting, bound, size,
+):  # fmt: skip
+    """Walk the lists of some nodes, ascending by (byte, node); returns (bound, size, list entries read, done).
+
+    An edge is taken where it is met first: at the end that comes first in that order. What passes by its ends waits
+    until its key has come from memory, and what passes by its key too waits to be scored. A size of -1: the buffer
+    can't hold what is within the bound. Arrays are unpacked here once: to count their references costs more than an
+    edge.
+    """
+    out_indptr, out_edge, out_end = out
+    in_indptr, in_edge, in_end = into
+    order, ends, edge = waiting
+    last_key, read = rows[1].size, 0
     limit = np.int64(FAR) if bound == np.inf else np.int64(bound / step + ROUNDOFF)
-    mark = 4 * q
-    for i in range(chosen.size):
-        u = chosen[i]
-        a = np.int64(node_floor[u])
-        if 2 * a + least > limit:  # an edge within the bound has an end of at most half of what its relation leaves
-            return bound, size, read, True
-        if i + 2 < chosen.size:  # lists lie anywhere
-            after = chosen[i + 2]
-            prefetch(out_end.ctypes.data + 4 * out_indptr[after])
-            prefetch(in_end.ctypes.data + 4 * in_indptr[after])
-            prefetch(out_edge.ctypes.data + 4 * out_indptr[after])
-            prefetch(in_edge.ctypes.data + 4 * in_indptr[after])
-        middle = out_indptr[u + 1] - out_indptr[u]
-        entries = middle + in_indptr[u + 1] - in_indptr[u]
-        read += entries
-        for j in range(entries):
-            first = j < middle
-            place = out_indptr[u] + j if first else in_indptr[u] + (j - middle)
-            w = out_end[place] if first else in_end[place]
-            both = a + np.int64(node_floor[w])
-            if both + least > limit:
-                continue
-            e = out_edge[place] if first else in_edge[place]
-            r = key[e]
-            if both + np.int64(key_floor[r if r >= 0 else last_key]) > limit:
-                continue
-            seen = state[w] - mark if state[w] >= mark else 0
-            if seen & WALKED or (w == u and not first):
-                continue
-            if not seen & KNOWN:
-                term[w] = penalty if node_row[w] == 0 else distance(query, node_row[w], width, lanes)
-                term[w] *= node_factor[min(w, last_node)]
-                state[w] = mark + KNOWN
-            if state[u] < mark:
-                term[u] = penalty if node_row[u] == 0 else distance(query, node_row[u], width, lanes)
-                term[u] *= node_factor[min(u, last_node)]
-                state[u] = mark + KNOWN
-            ends = term[u] + term[w]  # in either order the same
-            if ends > bound:
-                continue
-            row = key_row[r] if r >= 0 else 0
-            own = penalty if row == 0 else distance(query, row, width, lanes)
-            x = ends + own * (2.0 - edge_importance[min(e, last_edge)])
-            if not (x <= bound and x < np.inf):
-                continue
-            if x < heap[0]:
-                sink(heap, heap.size, x)
-                bound = heap[0] + ROUNDOFF * (1.0 + abs(heap[0]))
-                if bound < np.inf:
-                    limit = np.int64(bound / step + ROUNDOFF)
-            if size == edges.size:
-                size = compact(edges, scores, size, bound)
-                if 2 * size > edges.size:
-                    return bound, -1, read, True
-            edges[size] = e
-            scores[size] = x
-            size += 1
-        state[u] = (mark if state[u] < mark else state[u]) | WALKED
-    return bound, size, read, False
+    few, waits = np.int64(0), np.int64(0)
+    done = False
+    for i in range(chosen.size + 1):
+        over = i == chosen.size
+        u, a = -1, np.int64(0)
+        if not over:
+            u = chosen[i]
+            a = np.int64(node_floor[u])
+            done = over = 2 * a + least > limit  # an edge within the bound has an end of at most half of the rest
+            if i + AHEAD < chosen.size:  # lists lie anywhere
+                after = chosen[i + AHEAD]
+                prefetch(out_end.ctypes.data + 4 * out_indptr[after])
+                prefetch(in_end.ctypes.data + 4 * in_indptr[after])
+                prefetch(out_edge.ctypes.data + 4 * out_indptr[after])
+                prefetch(in_edge.ctypes.data + 4 * in_indptr[after])
+        for side in range(2):
+            place = stop = 0
+            if not over:
+                place, stop = (in_indptr[u], in_indptr[u + 1]) if side else (out_indptr[u], out_indptr[u + 1])
+            read += stop - place
+            while place < stop or (over and side == 1):
+                end = min(stop, place + PASSED - few)
+                # without branches, which nothing could foretell: what doesn't pass is written over
+                if side == 0:
+                    for j in range(place, end):
+                        w = out_end[j]
+                        both = a + np.int64(node_floor[w])
+                        passed[0, few], passed[1, few], passed[2, few], passed[3, few] = u, w, out_edge[j], both
+                        few += np.int64((both + least <= limit) & ((both > 2 * a) | ((both == 2 * a) & (w >= u))))
+                else:
+                    for j in range(place, end):
+                        w = in_end[j]
+                        both = a + np.int64(node_floor[w])
+                        passed[0, few], passed[1, few], passed[2, few], passed[3, few] = u, w, in_edge[j], both
+                        few += np.int64((both + least <= limit) & ((both > 2 * a) | ((both == 2 * a) & (w > u))))
+                place = max(place, end)
+                if few == PASSED or over:
+                    for n in range(few):
+                        prefetch(key.ctypes.data + 4 * np.int64(passed[2, n]))
+                    for n in range(few):
+                        r = key[passed[2, n]]
+                        lower = np.int64(passed[3, n]) + np.int64(key_floor[r if r >= 0 else last_key])
+                        order[waits] = (lower << 32) | waits
+                        ends[waits, 0], ends[waits, 1], edge[waits] = passed[0, n], passed[1, n], passed[2, n]
+                        waits += np.int64(lower <= limit)
+                    few = np.int64(0)
+                    if waits > edge.size - 2 * PASSED or (over and waits > 0):
+                        bound, size = settle(
+                            waiting, waits, key, weights, rows, query, width, penalty, step, mark, state, term, heap,
+                            found, lanes, bound, size,
+                        )  # fmt: skip
+                        if size < 0:
+                            return bound, size, read, True
+                        if bound < np.inf:
+                            limit = np.int64(bound / step + ROUNDOFF)
+                        waits = np.int64(0)
+                if over:
+                    break
+        if over:
+            break
+    return bound, size, read, done
 
 
 @njit(nogil=True, cache=True)
 def search(
-    out, into, key, node_floor, key_floor, weights, rows, query, width, penalty, step, most, seeds, q, state, term,
-    near, order, places, heap, found, lanes,
+    out, into, key, node_floor, key_floor, weights, rows, query, width, penalty, step, most, seeds, mark, state, term,
+    near, order, places, heap, found, lanes, passed, waiting,
 ):  # fmt: skip
     """Edges within the k-th smallest score; (how many or -1, list entries read)."""
     nodes = out[0].size - 1
     runs = (nodes + RUN - 1) // RUN
     table = node_floor.ctypes.data
     least = smallest(key_floor)
-    at = (np.inf, 0, 0, False)
+    bound, size, read, done = np.inf, 0, 0, False
     walked, aim = -1, seeds
     out_indptr, in_indptr = out[0], into[0]
-    while not at[3] and walked < LARGEST:
+    while not done and walked < LARGEST:
         half = LARGEST
-        if at[0] < np.inf:
-            half = min(half, (np.int64(at[0] / step + ROUNDOFF) - least) // 2)
+        if bound < np.inf:
+            half = min(half, (np.int64(bound / step + ROUNDOFF) - least) // 2)
         if half <= walked:
             break
         upto = half if aim >= nodes else max(walked + 1, min(half, level(table, runs, aim)))
-        size = collect(node_floor, runs, nodes, walked, upto, near, order, places)
-        total = at[2]
-        for i in range(size):
+        count = collect(node_floor, runs, nodes, walked, upto, near, order, places)
+        total = read
+        for i in range(count):
             u = order[i]
             total += out_indptr[u + 1] - out_indptr[u] + in_indptr[u + 1] - in_indptr[u]
         if total > most:  # before any of it is read
-            return -1, at[2]
-        at = walk(
-            order[:size], out, into, key, node_floor, key_floor, weights, rows, query, width, penalty, step, least, q,
-            state, term, heap, found, lanes, at,
+            return -1, read
+        bound, size, more, done = walk(
+            order[:count], out, into, key, node_floor, key_floor, weights, rows, query, width, penalty, step, least,
+            mark, state, term, heap, found, lanes, passed, waiting, bound, size,
         )  # fmt: skip
-        if at[1] < 0:
-            break
+        read += more
+        if size < 0:
+            return -1, read
         walked = upto
-        aim *= 8
-    if at[1] < 0 or not at[0] < np.inf:
-        return -1, at[2]
-    return compact(found[0], found[1], at[1], at[0]), at[2]
+        aim *= GROWTH
+    return (compact(found[0], found[1], size, bound), read) if bound < np.inf else (-1, read)
 
 
 @njit(nogil=True, cache=True, parallel=True)
@@ -217,17 +272,17 @@ def edge_search(
     open_ = np.zeros(count, np.bool_)
     read = np.zeros(count, np.int64)
     for t in prange(threads):
-        state = np.zeros(nodes, np.int32)
-        term = np.empty(nodes, np.float64)
+        state, term = np.zeros(nodes, np.int32), np.empty(nodes, np.float64)
         near, order = np.empty(nodes, np.int32), np.empty(nodes, np.int32)
         places = np.empty(LARGEST + 2, np.int64)
-        scores = np.empty(room, np.float64)
-        lanes = np.empty(LANES, np.float64)
+        scores, lanes = np.empty(room, np.float64), np.empty(LANES, np.float64)
+        passed = np.empty((4, PASSED + 1), np.int32)
+        waiting = np.empty(WAITING, np.int64), np.empty((WAITING, 2), np.int32), np.empty(WAITING, np.int32)
         for q in range(t, count, threads):
             size, read[q] = search(
                 out, into, key, node_floor[q], key_floor[q], weights, rows, queries.ctypes.data + 4 * width * q, width,
                 penalty, step, most, seeds, q + 1, state, term, near, order, places, np.full(k, np.inf),
-                (kept[q], scores), lanes,
+                (kept[q], scores), lanes, passed, waiting,
             )  # fmt: skip
             if size < 0:
                 open_[q] = True

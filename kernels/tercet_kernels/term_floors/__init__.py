@@ -1,8 +1,8 @@
 """Lower bounds of what rows add to a score, a byte each, from products of bytes. On the CPU.
 
-A row's distance to a query is at least 1 minus the upper bound that `nearest` gives its product, from int8 codes and the
-norms of what rounding left out. A byte says how many whole steps that is after the row's weight, so sums of bytes are
-lower bounds of sums of terms, and a table of all rows is a quarter of one of float32.
+A row's distance to a query is at least 1 minus the upper bound that `nearest` gives its product, from int8 codes and
+the norms of what rounding left out. A byte says how many whole steps that is after the row's weight, so sums of bytes
+are lower bounds of sums of terms, and a table of all rows is a quarter of one of float32.
 """
 
 import numpy as np
