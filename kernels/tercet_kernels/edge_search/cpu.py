@@ -156,7 +156,7 @@ def walk(
     out_indptr, out_edge, out_end = out
     in_indptr, in_edge, in_end = into
     order, ends, edge = waiting
-    last_key, read = rows[1].size, 0
+    last_key, read = rows[1].size, np.int64(0)
     limit = np.int64(FAR) if bound == np.inf else np.int64(bound / step + ROUNDOFF)
     few, waits = np.int64(0), np.int64(0)
     done = False
@@ -173,13 +173,13 @@ def walk(
                 prefetch(in_end.ctypes.data + 4 * in_indptr[after])
                 prefetch(out_edge.ctypes.data + 4 * out_indptr[after])
                 prefetch(in_edge.ctypes.data + 4 * in_indptr[after])
-        for side in range(2):
-            place = stop = 0
+        for side in range(2):  # the list by source, then that by target
+            place = stop = np.int64(0)
             if not over:
                 place, stop = (in_indptr[u], in_indptr[u + 1]) if side else (out_indptr[u], out_indptr[u + 1])
             read += stop - place
             while place < stop or (over and side == 1):
-                end = min(stop, place + PASSED - few)
+                end = np.int64(min(stop, place + PASSED - few))
                 # without branches, which nothing could foretell: what doesn't pass is written over
                 if side == 0:
                     for j in range(place, end):
@@ -193,7 +193,7 @@ def walk(
                         both = a + np.int64(node_floor[w])
                         passed[0, few], passed[1, few], passed[2, few], passed[3, few] = u, w, in_edge[j], both
                         few += np.int64((both + least <= limit) & ((both > 2 * a) | ((both == 2 * a) & (w > u))))
-                place = max(place, end)
+                place = end
                 if few == PASSED or over:
                     for n in range(few):
                         prefetch(key.ctypes.data + 4 * np.int64(passed[2, n]))
