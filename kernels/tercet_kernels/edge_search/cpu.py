@@ -103,15 +103,16 @@ def known(u, rows, factor, query, width, penalty, mark, state, term, lanes):
 def settle(
     waiting, count, key, weights, rows, query, width, penalty, step, mark, state, term, heap, found, lanes, bound, size
 ):  # fmt: skip
-    """Score the edges that wait exactly, those with the lowest lower bounds first; (bound, size), as in `walk`."""
+    """Score the edges that wait exactly, at first those of the lowest bounds; (bound, size), as in `walk`."""
     order, ends, edge = waiting
     node_factor, edge_importance = weights
     node_row, key_row = rows
     edges, scores = found
-    order[:count].sort()
+    if bound == np.inf:  # later there are few
+        order[:count].sort()
     for i in range(count):
         if bound < np.inf and (order[i] >> 32) > np.int64(bound / step + ROUNDOFF):
-            break
+            continue
         at = order[i] & 0xFFFFFFFF
         e = edge[at]
         r = key[e]
