@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 from tercet.candidates import Bound, Hits, query_of, rescore
+from tercet.floors import best_edges, floor_bytes
 from tercet.index.exact import ExactIndex
 from tercet.index.raw import RawIndex
 from tercet.index.segmented import SegmentedIndex
@@ -49,17 +50,15 @@ def full_fragment(
     Args:
         nodes, relations: the candidates of a limited search; None: every row of every collection has its distance.
 
-    With unlimited search the distances come from products of reduced precision at first. They are within a known bound
+    With unlimited search the distances come from products of reduced precision at first: lower bounds of them, a byte
+    each, where `best_edges` is built for it. For other plans, and queries that it leaves, they are within a known bound
     of the exact ones, so an edge whose approximate score is over the k-th by more than twice what the bound allows
     can't be among the exact best; the others are scored again exactly.
     """
     step = group_size(queries.shape[0], plan.graph.num_nodes, len(plan.graph.keys))
     parts = []
-    shape = (min(step, queries.shape[0]), plan.graph.num_nodes)
-    with arena.lend("full", shape, torch.float32, queries.device) as room:  # new memory costs a tenth of filling it
-        for start in range(0, queries.shape[0], step):
-            part = slice(start, start + step)
-            parts.append(_part(plan, queries, part, nodes, relations, k, room))
+    for start in range(0, queries.shape[0], step):
+        parts.append(_part(plan, queries, slice(start, start + step), nodes, relations, k))
     return _concat(parts, queries)
 
 
@@ -69,16 +68,20 @@ def group_size(queries: int, nodes: int, keys: int) -> int:
 
 
 def group_bytes(
-    queries: int, nodes: int, edges: int, keys: int, *, limited: bool, complete: bool, projection: str, threads: int
-) -> int:
+    queries: int, nodes: int, edges: int, keys: int, *, limited: bool, complete: bool, projection: str, threads: int,
+    floors: bool = False,
+) -> int:  # fmt: skip
     """What the tables of one group of queries take at their height.
 
     Args:
         limited: the distances come from candidates; complete: every node is known to have a distance.
         projection: "full", "induced" or "incident".
         threads: that walk the graph.
+        floors: `best_edges` is built for it.
     """
     step = group_size(queries, nodes, keys)
+    if floors:
+        return floor_bytes(step, nodes, keys, threads)
     cell = 4  # its term
     if limited or not complete:
         cell += 1 + FINITE  # whether there is a distance, twice
@@ -97,9 +100,63 @@ def _part(
     nodes: Hits | None,
     relations: Hits | None,
     k: int,
-    room: torch.Tensor,
 ) -> Found:
     chosen = queries[part]
+    best = best_edges(plan, chosen, k) if nodes is None else None
+    if best is None:
+        looked = _looked(plan, chosen, part, nodes, relations, k)
+        return _ends_of(plan, chosen, part, looked, nodes, relations)
+    every = torch.full((chosen.shape[0],), plan.graph.num_edges, dtype=torch.int64)
+    indptr, edge, read = best.indptr, best.edge, best.read
+    left = torch.nonzero(best.open).flatten()
+    if left.shape[0]:
+        rest = _looked(plan, chosen[left], part, nodes, relations, k)  # no filters, so nothing goes by their place
+        query = torch.cat([query_of(indptr), left[query_of(rest.indptr)]])
+        edge = torch.cat([edge, rest.edge])[torch.argsort(query, stable=True)]
+        indptr = torch.zeros_like(indptr)
+        indptr[1:] = torch.bincount(query, minlength=chosen.shape[0]).cumsum(0)
+        read = read.index_add(0, left, rest.read)
+    return _ends_of(plan, chosen, part, Looked(indptr, edge, every, every > 0, read), nodes, relations)
+
+
+class Looked(NamedTuple):
+    """Edges that may be among the best, as in `Found`."""
+
+    indptr: torch.Tensor
+    edge: torch.Tensor
+    available: torch.Tensor
+    touched: torch.Tensor
+    read: torch.Tensor
+
+
+def _ends_of(
+    plan: Plan, queries: torch.Tensor, part: slice, looked: Looked, nodes: Hits | None, relations: Hits | None
+) -> Found:
+    """Exact distances of the parts of some edges."""
+    indptr, edge, *rest = looked
+    node_hits = _exact_ends(plan, queries, part, indptr, edge, nodes)
+    key_hits = _exact_keys(plan, queries, part, indptr, edge, relations)
+    return Found(indptr, edge, node_hits, key_hits, *rest)
+
+
+def _looked(
+    plan: Plan, queries: torch.Tensor, part: slice, nodes: Hits | None, relations: Hits | None, k: int
+) -> Looked:
+    shape = (queries.shape[0], plan.graph.num_nodes)
+    with arena.lend("full", shape, torch.float32, queries.device) as room:  # new memory costs a tenth of filling it
+        return _approximately(plan, queries, part, nodes, relations, k, room)
+
+
+def _approximately(
+    plan: Plan,
+    chosen: torch.Tensor,
+    part: slice,
+    nodes: Hits | None,
+    relations: Hits | None,
+    k: int,
+    room: torch.Tensor,
+) -> Looked:
+    """From approximate distances of everything."""
     count, s, graph = chosen.shape[0], plan.scoring, plan.graph
     exact = (s.cliff and (s.influence > 0 or s.personal is not None)) or plan.max_distance is not None
     lazy = lazy_keys(plan, chosen) if nodes is None and not exact else None
@@ -135,9 +192,7 @@ def _part(
     tied = None if nodes is None else _tied(plan, keys)
     indptr, edge, read = reach(plan, value.contiguous(), keys, table, margin, k, either, tied)
     available = _available(plan, value if closed else None, either, count)
-    node_hits = _exact_ends(plan, chosen, part, indptr, edge, nodes)
-    key_hits = _exact_keys(plan, chosen, part, indptr, edge, relations)
-    return Found(indptr, edge, node_hits, key_hits, available, touched, read)
+    return Looked(indptr, edge, available, touched, read)
 
 
 def _keys(plan: Plan, keyed: torch.Tensor | None, known: bool, lazy: KeyVectors | None, count: int) -> Keys:

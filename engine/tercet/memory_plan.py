@@ -206,7 +206,7 @@ def _placed(sizes: Sizes, device: torch.device) -> list[Part]:
 def _kept(sizes: Sizes, asked: Asked, queries: int) -> list[Part]:
     """What the first batch makes and leaves with the engine."""
     device = str(asked.device)
-    codes = sum(codes_wanted(c, asked, queries) for c in sizes.collections)
+    codes = sum(codes_wanted(c, sizes, asked, queries) for c in sizes.collections)
     cpu = asked.device.type == "cpu"
     terms = 0 if asked.projection == "full" else 8 if cpu and sizes.equal else 8 * sizes.nodes
     labels = (0 if cpu else 4 * sizes.edges) + sizes.edges // 8 + (8 * sizes.nodes if sizes.order == "input" else 0)

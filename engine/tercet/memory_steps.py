@@ -5,12 +5,14 @@ from typing import NamedTuple
 
 import torch
 
+from tercet.floors import LEAST
 from tercet.full import group_bytes
 from tercet.index import cuda_search
 from tercet.index.exact import SLACK, by_codes
 from tercet.memory import MOST, query_bytes, tile_of
 from tercet.memory_parts import Rows, Sizes
 from tercet_kernels import fragment_topk, nearest
+from tercet_kernels.nearest import BYTES
 
 HIT = 21  # bytes of an element in a `Merged`
 LISTED = 12  # of a row of a listing while listings are merged
@@ -65,7 +67,7 @@ def steps_of(sizes: Sizes, asked: Asked, queries: int) -> list[Step]:
         covered = sum(c.rows for c in sizes.collections if c.kind == "node") >= sizes.nodes
         out.append(Step("terms of all nodes", group_bytes(
             queries, sizes.nodes, sizes.edges, sizes.keys, limited=bool(found), complete=covered,
-            projection=asked.projection, threads=asked.threads,
+            projection=asked.projection, threads=asked.threads, floors=not found and by_floors(sizes, asked),
         ), True))  # fmt: skip
         found = 2 * asked.top_k  # ends and keys that can matter; more where scores are close
         out.append(Step("hits", asked.batch * HIT * 2 * found, False))
@@ -78,10 +80,18 @@ def steps_of(sizes: Sizes, asked: Asked, queries: int) -> list[Step]:
     return out
 
 
-def codes_wanted(c: Rows, asked: Asked, queries: int) -> int:
+def codes_wanted(c: Rows, sizes: Sizes, asked: Asked, queries: int) -> int:
     """Bytes of a collection's int8 codes, which a search makes and keeps where it reads them and the store has none."""
-    coded = by_codes(queries, c.half) and not c.coded
-    return nearest.code_bytes(c.rows, c.dimension) if coded and asked.device.type == "cpu" and asked.wide else 0
+    coded = (by_codes(queries, c.half) if asked.wide else by_floors(sizes, asked)) and not c.coded
+    return nearest.code_bytes(c.rows, c.dimension) if coded and asked.device.type == "cpu" else 0
+
+
+def by_floors(sizes: Sizes, asked: Asked) -> bool:
+    """Whether a search without a limit reads int8 codes, as far as sizes tell; see `best_edges`."""
+    rows = [c.rows for c in sizes.collections if c.kind == "node"]
+    plain = all(not c.half and c.index == "exact" for c in sizes.collections)
+    whole = asked.wide is None and asked.projection in ("full", "induced") and sum(rows) == sizes.nodes
+    return BYTES and plain and whole and asked.device.type == "cpu" and sizes.edges >= LEAST
 
 
 def _search(c: Rows, asked: Asked, queries: int, k: int) -> int:

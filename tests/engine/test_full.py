@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from tercet import Collection, Engine, Graph, full, reach
+from tercet import Collection, Engine, Graph, floors, full, reach
+
+
+@pytest.fixture(autouse=True)
+def without_floors(monkeypatch):
+    """Byte floors have tests of their own."""
+    monkeypatch.setattr(floors, "LEAST", 1 << 60)
 
 
 def engine_of(seed, nodes=300, edges=3000, relations=40, own_texts=False, **columns):
