@@ -25,9 +25,11 @@ def limits(plan: Plan, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tenso
 
 def find(plan: Plan, queries: torch.Tensor, node_limit: torch.Tensor, key_limit: torch.Tensor) -> tuple[Hits, Hits]:
     """The nodes and the relation keys that the collections found for each query."""
-    out = []
+    out: list[Hits] = []
+    most = 0
     for bound, wide in ((plan.node_bound, node_limit), (plan.relation_bound, key_limit)):
-        most = int(wide.max()) if wide.shape[0] else 0  # host sync
+        if not out or wide is not node_limit:
+            most = int(wide.max()) if wide.shape[0] else 0  # host sync
         found = [search(b, queries, most, mask) for b, mask in zip(bound, plan.masks(bound), strict=True)]
         out.append(Hits(*merge(found, wide, plan.max_distance, last=plan.combine == "last")))
     return out[0], out[1]
