@@ -1,8 +1,6 @@
 """Seconds by stage."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
@@ -14,10 +12,24 @@ class Clock:
         self.device = device
         self.seconds: dict[str, float] = {}
 
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        yield
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - begin
+    def stage(self, name: str) -> "Stage":
+        """What a `with` block takes, added to the stage's seconds."""
+        return Stage(self, name)
+
+
+class Stage:
+    """A running stage. One that raises isn't counted."""
+
+    def __init__(self, clock: Clock, name: str) -> None:
+        self.clock, self.name = clock, name
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            return
+        clock, name = self.clock, self.name
+        if clock.device.type == "cuda":
+            torch.cuda.synchronize(clock.device)
+        clock.seconds[name] = clock.seconds.get(name, 0.0) + time.perf_counter() - self.begin

@@ -175,9 +175,8 @@ class Engine(Submits, Verbs, Passages, Analyses, Updates, Scopes):
         for group in groups:
             for stage, spent in group.ranking.seconds.items():
                 seconds[stage] = seconds.get(stage, 0.0) + spent
-        out = Recall(batch, groups, seconds, max_context_tokens, count_tokens)
-        out.why_ = self._why_of(batch, args, collections)
-        return out
+        why = self._why_of(batch, args, collections)
+        return Recall(batch, groups, seconds, max_context_tokens, count_tokens, why, self.version)
 
     def save(self, path: str | Path) -> None:
         """Write the graph and the collections as a store; see `tercet.open`.

@@ -93,8 +93,9 @@ def _rows(vectors: Any, single: bool, dimension: int) -> tuple[torch.Tensor, dic
     else:
         got, errors = _stacked([_row(row, dimension) for row in rows], dimension)
     made, lengths = unit(got.contiguous())
-    bad = np.flatnonzero(~(np.isfinite(lengths.numpy()) & (lengths.numpy() > 0)))
-    for i in bad.tolist():
+    norm = lengths.numpy()
+    fine = (norm > 0) & (norm < np.inf)
+    for i in [] if fine.all() else np.flatnonzero(~fine).tolist():
         errors.setdefault(i, ZERO if lengths[i] == 0 else "the vector isn't finite (NaN or infinity)")
     if errors:
         made[list(errors)] = 0.0

@@ -12,7 +12,7 @@ from tercet.plan import Plan
 from tercet.projection import find, limits, project
 from tercet.terms import edge_rule, missing_terms, node_terms
 from tercet_kernels._types import Fragment, NodeHits, RelationHits, Top
-from tercet_kernels.finish import counted, finish
+from tercet_kernels.finish import counted, finish, touched
 from tercet_kernels.fragment_topk import fragment_topk
 from tercet_kernels.triplet_topk import triplet_topk
 
@@ -84,8 +84,8 @@ def _rank_hits(
             plan.topology, table, missing, RelationHits(relations.indptr, relations.element, relations.distance),
             edge_rule(plan), most(plan), either=either,
         )  # fmt: skip
-    touched = (_found(candidates) + _found(relations)) > 0
-    return _ranking(plan, top, hits, relations, candidates, touched, clock)
+    found = touched(candidates.indptr, candidates.distance, relations.indptr, relations.distance)
+    return _ranking(plan, top, hits, relations, candidates, found, clock)
 
 
 def _rank_full(plan: Plan, queries: torch.Tensor, nodes: Hits | None, relations: Hits | None, clock: Clock) -> Ranking:
@@ -119,12 +119,12 @@ def most(plan: Plan) -> int:
 
 
 def _ranking(
-    plan: Plan, top: Top, nodes: Hits, relations: Hits, candidates: Hits, touched: torch.Tensor, clock: Clock
+    plan: Plan, top: Top, nodes: Hits, relations: Hits, candidates: Hits, found: torch.Tensor, clock: Clock
 ) -> Ranking:
     if plan.rank_unmatched:  # one query with a hit is enough for all of them to be ranked
-        touched = touched.any().expand_as(touched).contiguous()
-    edge, score, distance, slot = finish(top, plan.top_k, touched, nodes.distance, relations.distance)
-    status = _status(plan, top.available, touched, candidates)
+        found = found.any().expand_as(found).contiguous()
+    edge, score, distance, slot = finish(top, plan.top_k, found, nodes.distance, relations.distance)
+    status = _status(plan, top.available, found, candidates)
     return Ranking(edge, score, distance, slot, status, top.available, nodes, relations, candidates, clock.seconds)
 
 
@@ -133,17 +133,17 @@ def _found(hits: Hits) -> torch.Tensor:
     return counted(hits.indptr, hits.distance)
 
 
-def _status(plan: Plan, available: torch.Tensor, touched: torch.Tensor, candidates: Hits) -> torch.Tensor:
+def _status(plan: Plan, available: torch.Tensor, found: torch.Tensor, candidates: Hits) -> torch.Tensor:
     """(B,) int8: why a query has no triplets, or `ok`."""
     if plan.graph.num_nodes == 0:
-        return torch.full(touched.shape, int(Status.empty_graph), dtype=torch.int8, device=touched.device)
+        return torch.full(found.shape, int(Status.empty_graph), dtype=torch.int8, device=found.device)
     nothing = Status.empty_fragment if plan.graph.num_edges else Status.no_edges
-    usual = torch.full(touched.shape, int(Status.ok), dtype=torch.int8, device=touched.device)
-    status = usual.masked_fill_(available == 0, int(nothing)).masked_fill_(~touched, int(Status.no_hits))
+    usual = torch.full(found.shape, int(Status.ok), dtype=torch.int8, device=found.device)
+    status = usual.masked_fill_(available == 0, int(nothing)).masked_fill_(~found, int(Status.no_hits))
     masks = [m for m in plan.masks(plan.node_bound) if m is not None and m[0].shape[1]]
     if masks:
         shut = torch.stack([~m[0].any(dim=1)[m[1].clamp(min=0).long()] & (m[1] >= 0) for m in masks]).all(dim=0)
-        empty = (available == 0) | ~touched
+        empty = (available == 0) | ~found
         status[shut & empty & (_found(candidates) == 0)] = int(Status.filtered_out)
     if plan.allowed is not None and plan.allowed_row is not None:
         none = ~plan.allowed.any(dim=1)[plan.allowed_row.clamp(min=0).long()] & (plan.allowed_row >= 0)

@@ -108,6 +108,7 @@ def pinned(verb: F) -> F:
     def on_one_version(self: Versioned, /, *args: Any, **kwargs: Any) -> Any:
         view = self.view()
         out = verb(view, *args, **kwargs)
-        return replace(out, version=view.version) if "version" in getattr(out, "__dataclass_fields__", ()) else out
+        told = "version" in getattr(out, "__dataclass_fields__", ()) and out.version != view.version
+        return replace(out, version=view.version) if told else out
 
     return cast(F, on_one_version)

@@ -13,7 +13,10 @@ def node_terms(plan: Plan, node: torch.Tensor, distance: torch.Tensor) -> torch.
     """float64 effective distances of nodes, of any shape; ids beyond the graph count as nodes of average weight."""
     s, graph = plan.scoring, plan.graph
     rule = NodeRule(graph.importance, graph.feedback, s.influence, s.penalty, s.cliff, s.personal, s.personal_influence)
-    return kernels.node_terms(node.int().reshape(-1), distance.contiguous().view(-1), rule).view(distance.shape)
+    node, distance = node.int().contiguous(), distance.contiguous()
+    if distance.dim() == 1:
+        return kernels.node_terms(node, distance, rule)
+    return kernels.node_terms(node.view(-1), distance.view(-1), rule).view(distance.shape)
 
 
 def edge_rule(plan: Plan) -> EdgeRule:

@@ -37,6 +37,8 @@ def poisoned() -> Iterator[None]:
 
     def full_of_poison(*size: Any, **options: Any) -> torch.Tensor:
         out = empty(*size, **options)
+        if out.dtype == torch.bool:
+            return out.fill_(True)
         return out.fill_(torch.nan if out.dtype.is_floating_point else torch.iinfo(out.dtype).min)
 
     with pytest.MonkeyPatch.context() as patch:

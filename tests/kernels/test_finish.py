@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tercet_kernels._types import Top
-from tercet_kernels.finish import counted, finish, reference
+from tercet_kernels.finish import counted, finish, reference, touched
 from tests.kernels.cases import assert_same, to
 
 
@@ -51,3 +51,13 @@ def test_refuses_what_does_not_fit() -> None:
         finish(**{**case, "top_k": case["top_k"][:1]})
     with pytest.raises(ValueError, match="touched: expected"):
         finish(**{**case, "touched": case["touched"].long()})
+
+
+def test_touched_where_either_table_has_a_distance(device: str) -> None:
+    indptr, other = (torch.tensor(x, device=device) for x in ([0, 2, 2, 3, 3], [0, 0, 1, 2, 2]))
+    distance, others = (torch.tensor(x, device=device) for x in ([math.inf, 1.0, math.inf], [0.5, math.inf]))
+    got = touched(indptr, distance, other, others)
+    assert got.tolist() == [True, True, False, False]
+    assert torch.equal(got, (counted(indptr, distance) + counted(other, others)) > 0)
+    with pytest.raises(ValueError, match="other_indptr: expected shape"):
+        touched(indptr, distance, other[:2], others)

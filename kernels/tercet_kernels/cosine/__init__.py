@@ -4,6 +4,7 @@ Products of two float32 values are exact in float64; they are added in 16 lanes 
 and the lanes are folded in halves. No step depends on batch size, position, tile or thread count.
 """
 
+import numpy as np
 import torch
 
 from tercet_kernels._checks import check
@@ -11,6 +12,7 @@ from tercet_kernels._threads import threads
 from tercet_kernels._triton import has_triton
 from tercet_kernels.cosine import cpu, reference
 
+NO_SCALE = np.ones(1)
 BLOCK = 256  # pairs that a CPU thread takes at a time
 GATHER_ROWS = 1 << 16  # float16 rows widened at a time
 
@@ -57,7 +59,7 @@ def pair_distances(
     if dtype == torch.float32:
         cpu.pair_distances(
             queries.numpy(), vectors.numpy(), query.numpy(), row.numpy(),
-            (torch.ones(1, dtype=torch.float64) if scale is None else scale).numpy(), scale is not None, out.numpy(),
+            NO_SCALE if scale is None else scale.numpy(), scale is not None, out.numpy(),
             threads((query.shape[0] + BLOCK - 1) // BLOCK),
         )  # fmt: skip
         return out

@@ -47,6 +47,30 @@ def finish(
     return Finished(top.edge, top.score, distance, top.slot)
 
 
+def touched(
+    indptr: torch.Tensor, distance: torch.Tensor, other_indptr: torch.Tensor, other_distance: torch.Tensor
+) -> torch.Tensor:
+    """(B,) bool whether a query has an element with a distance in one of two tables.
+
+    Args:
+        indptr, other_indptr: (B + 1,) int64 slices of the distances.
+        distance, other_distance: (T,), (U,) float32, +inf for none.
+
+    Raises:
+        ValueError: a shape, dtype or device differs from the above.
+    """
+    device = indptr.device
+    check("indptr", indptr, (None,), torch.int64, device)
+    check("distance", distance, (None,), torch.float32, device)
+    check("other_indptr", other_indptr, tuple(indptr.shape), torch.int64, device)
+    check("other_distance", other_distance, (None,), torch.float32, device)
+    if device.type != "cpu":
+        return (reference.counted(indptr, distance) + reference.counted(other_indptr, other_distance)) > 0
+    out = torch.empty(indptr.shape[0] - 1, dtype=torch.bool)
+    cpu.touched(*(x.numpy() for x in (indptr, distance, other_indptr, other_distance, out)))
+    return out
+
+
 def counted(indptr: torch.Tensor, distance: torch.Tensor) -> torch.Tensor:
     """(B,) int64 elements of each query that have a distance.
 

@@ -1,4 +1,4 @@
-"""Numba form of `finish` and `counted`: one pass, in place."""
+"""Numba form of `finish`, `touched` and `counted`: one pass, in place."""
 
 import numpy as np
 from numba import njit
@@ -29,3 +29,18 @@ def counted(indptr, distance):
         for i in range(indptr[q], indptr[q + 1]):
             counts[q] += np.isfinite(distance[i])
     return counts
+
+
+@njit(nogil=True, cache=True)
+def touched(indptr, distance, other_indptr, other_distance, out):
+    for q in range(out.size):
+        found = False
+        for i in range(indptr[q], indptr[q + 1]):
+            if np.isfinite(distance[i]):
+                found = True
+                break
+        for i in range(other_indptr[q], other_indptr[q + 1]):
+            if found:
+                break
+            found = np.isfinite(other_distance[i])
+        out[q] = found

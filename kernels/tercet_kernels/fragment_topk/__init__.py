@@ -37,18 +37,17 @@ def fragment_topk(
     check_node_hits(topology, hits)
     check_scoring(topology, hits.indptr.shape[0] - 1, missing, relations, rule, k)
     top = empty(hits.indptr.shape[0] - 1, k, hits.node.device)
-    arrays = lambda *values: tuple(x.numpy() for x in values)  # noqa: E731
-    lists = arrays(topology.oriented_indptr, topology.oriented_edge, topology.oriented_other)
-    ends = arrays(topology.source, topology.target, topology.key)
-    own = arrays(held(rule.importance), held(rule.feedback))
-    weights = (*own, float(rule.influence), float(rule.penalty), rule.cliff)
-    full = arrays(topology.out_indptr, topology.out_edge, topology.in_indptr, topology.in_edge)
+    source, target, key, *lists, out_indptr, out_edge, in_indptr, in_edge = [x.numpy() for x in topology[:-1]]
+    importance, feedback = held(rule.importance).numpy(), held(rule.feedback).numpy()
+    weights = (importance, feedback, float(rule.influence), float(rule.penalty), rule.cliff)
+    given = [x.numpy() for x in (*hits, *relations, *top)]
     floor = -1.0 if rule.floor is None else float(rule.floor)
     apart = held(missing)
     nearest = float(apart.min()) if either and missing.shape[0] else 0.0
     cpu.fragment_topk(
-        lists, full, ends, arrays(*hits), arrays(*relations), weights, floor, apart.numpy(), nearest, either,
-        topology.num_keys, arrays(*top), threads(top.edge.shape[0], hits.node.shape[0] * STEPS),
+        tuple(lists), (out_indptr, out_edge, in_indptr, in_edge), (source, target, key), tuple(given[:3]),
+        tuple(given[3:6]), weights, floor, apart.numpy(), nearest, either, topology.num_keys, tuple(given[6:]),
+        threads(top.edge.shape[0], hits.node.shape[0] * STEPS),
     )  # fmt: skip
     return top
 

@@ -48,11 +48,12 @@ def by_element(owner, order, other, counts):
 
 
 @njit(nogil=True, cache=True, parallel=True)
-def merge(owner, distance, starts, last, threads):
+def merge(owner, distance, starts, last, indptr, element, result, collection, rank, nearest, first, threads):
+    """Fill `indptr` and, as far as it says, the columns; they are given, for arrays that are returned cost more."""
     queries, width = owner.shape
     orders = np.empty((queries, width), np.int32)
     sizes = np.empty(queries, np.int64)
-    indptr = np.zeros(queries + 1, np.int64)
+    indptr[0] = 0
     for t in prange(threads):
         other = np.empty(width, np.int32)
         counts = np.empty(256, np.int32)
@@ -66,10 +67,6 @@ def merge(owner, distance, starts, last, threads):
             indptr[q + 1] = runs
     for q in range(queries):
         indptr[q + 1] += indptr[q]
-    total = indptr[queries]
-    element, result = np.empty(total, np.int32), np.empty(total, np.float32)
-    collection, rank = np.empty(total, np.int8), np.empty(total, np.int32)
-    nearest, first = np.empty(total, np.float32), np.empty(total, np.int32)
     for t in prange(threads):
         for q in range(t, queries, threads):
             order = orders[q]
@@ -91,4 +88,3 @@ def merge(owner, distance, starts, last, threads):
                 element[at], result[at] = owner[q, lead], distance[q, chosen]
                 collection[at], rank[at] = which, chosen - starts[which]
                 nearest[at], first[at] = distance[q, best], lead
-    return indptr, element, result, collection, rank, nearest, first
