@@ -23,7 +23,8 @@ CANDIDATE_BYTES = 96  # a candidate of one collection: proposed, scored, sorted,
 NODE_BYTES = 64  # a node of a projection that lists nodes
 RESULT_BYTES = 64
 UNKNOWN = 4 << 30  # free memory, where the system doesn't tell
-LITTLE = 1 << 20  # bytes that a call may take without a look at what is free
+LITTLE = 1 << 20  # bytes that an engine may take without a look at what is free
+SMALL_CALL = 16 << 20  # bytes that a call may take so: the look costs a third of a millisecond
 MEMINFO, OWN_GROUPS, GROUPS = Path("/proc/meminfo"), Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 REFUSED = re.compile(r"not enough memory|can't allocate memory|out of memory|bad_alloc", re.IGNORECASE)
 
@@ -68,7 +69,7 @@ def query_bytes(rows: Iterable[int], wide: int | None, top_k: int, num_edges: in
 def tile_of(each: int, queries: int, device: torch.device, free: int | None = None) -> int:
     """How many queries of so many bytes are retrieved together; `free` None is what is free on the device."""
     most = MOST.get(device.type, MOST["cpu"])
-    if each * queries <= LITTLE:
+    if each * queries <= SMALL_CALL:
         return most
     return max(1, min(most, (free_bytes(device) if free is None else free) // SHARE // max(each, 1)))
 

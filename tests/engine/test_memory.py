@@ -23,7 +23,7 @@ def test_little_memory_means_few_queries_at_once_and_the_same_answers(monkeypatc
     queries = torch.randn(30, 8, generator=torch.Generator().manual_seed(1))
     whole = engine.recall(vectors=queries)
     assert len(whole.groups) == 1
-    monkeypatch.setattr(memory, "LITTLE", 0)
+    monkeypatch.setattr(memory, "SMALL_CALL", 0)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 8 * 96 * 40 * 7)
     parts = engine.recall(vectors=queries)
     assert len(parts.groups) == 5
@@ -35,7 +35,7 @@ def test_a_small_call_does_not_look_at_free_memory(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(memory, "free_bytes", lambda device: pytest.fail("free memory was read"))
     engine_of().recall(vectors=torch.ones(1, 8))
     with pytest.raises(pytest.fail.Exception):
-        engine_of().recall(vectors=torch.ones(1000, 8))
+        engine_of().recall(vectors=torch.ones(10_000, 8))
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 2.5])

@@ -6,6 +6,7 @@ The same result, bit for bit, as `triplet_topk(fragment(...))`, which is its ref
 import torch
 
 from tercet_kernels._checks import check_node_hits, check_scoring, held
+from tercet_kernels._slots import bits_for
 from tercet_kernels._threads import threads
 from tercet_kernels._types import EdgeRule, NodeHits, RelationHits, Top, Topology
 from tercet_kernels.fragment import fragment
@@ -54,4 +55,4 @@ def fragment_topk(
 
 def scratch_bytes(hits: int, nodes: int, relations: int, keys: int, parts: int) -> int:
     """What a call on the CPU takes beside its result, with so many hits and relation hits of a query at most."""
-    return 4 * parts * ((1 << cpu.bits_for(hits, nodes)) + (1 << cpu.bits_for(relations, keys)))
+    return 4 * parts * ((1 << bits_for(hits, nodes)) + (1 << bits_for(relations, keys)))
