@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit, prange
 
-from tercet_kernels._simd import lowest_bit, prefetch, wide_dot
+from tercet_kernels._simd import folded_dot, lowest_bit, prefetch, prefetch_far, wide_dot
 from tercet_kernels.edge_filter.cpu import compact, sink
 from tercet_kernels.term_floors.simd import RUN, float_at, set_bits, within
 
@@ -22,6 +22,8 @@ GROWTH = 8  # how many times more nodes are walked after each bound
 def distance(x, y, width, lanes):
     """The distance of `pair_distances` of two float32 rows at addresses."""
     whole = width - width % LANES
+    if whole == width and whole:
+        return np.float64(np.float32(min(max(1.0 - folded_dot(x, y, whole // LANES), 0.0), 2.0)))
     if whole:
         wide_dot(x, y, whole // LANES, lanes.ctypes.data)
     else:
@@ -119,7 +121,7 @@ def settle(
         row = key_row[r] if r >= 0 else 0
         if row:  # rows lie anywhere: this one comes while those of the ends are read
             for offset in range(0, 4 * width, LINE):
-                prefetch(row + offset)
+                prefetch_far(row + offset)
         x = 0.0
         for j in range(2):
             x += known(ends[at, j], node_row, node_factor, query, width, penalty, mark, state, term, lanes)
