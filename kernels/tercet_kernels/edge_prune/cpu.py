@@ -6,7 +6,7 @@ from numba import njit, prange
 from tercet_kernels.cosine.cpu import LANES, dot
 from tercet_kernels.edge_filter.cpu import compact, sink
 from tercet_kernels.effective.cpu import effective
-from tercet_kernels.nearest.cpu import select
+from tercet_kernels.nearest.bounds import select
 
 BLOCK = 64  # nodes with one minimum
 SAMPLE = 2048  # terms that a limit for the next nodes is guessed from

@@ -20,7 +20,7 @@ from tercet_kernels._checks import check, check_k
 from tercet_kernels._simd import LANES, ROW_BLOCK
 from tercet_kernels._threads import threads
 from tercet_kernels.cosine import pair_distances
-from tercet_kernels.nearest import cpu, rounding
+from tercet_kernels.nearest import cpu, rounding, settling
 
 SLACK = 4e-6  # float32 steps of a bound, norms that are 1 within float32, distances rounded to float32
 BUFFER_BYTES = 64 << 20  # of candidates, for one group of queries
@@ -243,12 +243,12 @@ def _group(
     )  # fmt: skip
     workers = threads(count, STEPS * count)
     if row_scale is None:
-        cpu.settle(*found, spread, k, queries.numpy(), vectors.numpy(), rows.numpy(), distances.numpy(), workers)
+        settling.settle(*found, spread, k, queries.numpy(), vectors.numpy(), rows.numpy(), distances.numpy(), workers)
     else:
-        indptr, row = cpu.gather(*found, spread, k, workers)
+        indptr, row = settling.gather(*found, spread, k, workers)
         query = torch.from_numpy(np.repeat(np.arange(count, dtype=np.int32), np.diff(indptr)))
         exact = pair_distances(queries, vectors, query, torch.from_numpy(row), row_scale)
-        cpu.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, STEPS * count))
+        settling.cut(indptr, row, exact.numpy(), rows.numpy(), distances.numpy(), threads(count, STEPS * count))
     out: np.ndarray = np.flatnonzero(found[3].any(axis=0))
     return out
 

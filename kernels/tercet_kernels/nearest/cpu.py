@@ -4,8 +4,7 @@ import numpy as np
 from numba import njit, prange
 
 from tercet_kernels._simd import LANES, ROW_BLOCK, byte_tile, lowest_bit, prefetch_far, product_tile, row_products
-from tercet_kernels.cosine.cpu import LANES as SUMS
-from tercet_kernels.cosine.cpu import distances
+from tercet_kernels.nearest.bounds import foresee, squeeze
 from tercet_kernels.nearest.rounding import widen
 
 ROWS, ROWS_ONE = 6, 12  # rows of a tile with two vectors of queries or one: their sums fill the registers
@@ -19,72 +18,6 @@ tile_two = product_tile(ROWS, 2)
 tile_one = product_tile(ROWS_ONE, 1)
 bytes_two = byte_tile(ROWS_ONE, 2)
 bytes_one = byte_tile(ROWS_ONE, 1)
-
-
-@njit(nogil=True, cache=True)
-def select(values, size, k):
-    """Move the k-th largest of values[:size] to place k - 1 with none smaller before it; returns it.
-
-    Quickselect (Hoare 1961) with Lomuto's partition, which moves every element: it has no branch to be mispredicted.
-    """
-    low, high, target = 0, size, k - 1
-    while high - low > 1:
-        pivot = values[(low + high) >> 1]
-        larger = low
-        for i in range(low, high):
-            x = values[i]
-            values[i] = values[larger]
-            values[larger] = x
-            larger += x > pivot
-        if target < larger:
-            high = larger
-            continue
-        equal = larger
-        for i in range(larger, high):
-            x = values[i]
-            values[i] = values[equal]
-            values[equal] = x
-            equal += x == pivot
-        if target < equal:
-            return pivot
-        low = equal
-    return values[target]
-
-
-@njit(nogil=True, cache=True)
-def tighten(rows, upper, size, q, spread, k, spare):
-    """The k-th largest lower bound (-inf for fewer) after dropping rows whose upper bound is below it.
-
-    Args:
-        spread: (error of rows, slope, least of queries): the product of rounded forms is within error * slope + least
-            of that of a row and a query; one error stands for all rows.
-    """
-    if size < k:
-        return np.float32(-np.inf), size
-    error, slope, least = spread[0], spread[1][q], spread[2][q]
-    last = error.size - 1
-    for i in range(size):
-        spare[i] = upper[i] - np.float32(2.0) * np.float32(error[min(rows[i], last)] * slope + least)
-    bound = select(spare, size, k)
-    kept = 0
-    for i in range(size):
-        row, value = rows[i], upper[i]
-        rows[kept] = row
-        upper[kept] = value
-        kept += value >= bound
-    return bound, kept
-
-
-@njit(nogil=True, cache=True)
-def squeeze(q, near, upper, sizes, limits, bounds, spread, k, spare, overflow):
-    """Raise a query's bound and drop what is below it; without a gain its buffer is given up."""
-    bound, size = tighten(near[q], upper[q], sizes[q], q, spread, k, spare)
-    bounds[q] = max(bounds[q], bound)
-    sizes[q] = size
-    limits[q] = min(size + k + 16, near.shape[1])
-    if size == near.shape[1]:
-        overflow[q] = True
-        bounds[q] = np.inf
 
 
 # Each scan takes in what passes in its own lines: a function for it, even an inlined one, would count references to all
@@ -233,23 +166,6 @@ def scan_bytes(
 
 
 @njit(nogil=True, cache=True)
-def foresee(ahead, behind, few, near, upper, sizes, limits, start, bounds, spread, spare, overflow):
-    """Take the bounds of a sample's `few` best rows for those of all rows, and empty the buffers.
-
-    They are used to the end then: raising a bound costs more than some rows too many, once it is about right.
-    """
-    for q in range(ahead, behind):
-        if not overflow[q]:
-            bound, _ = tighten(near[q], upper[q], sizes[q], q, spread, few, spare)
-            start[q] = bound
-            if bound > -np.inf:
-                limits[q] = near.shape[1]
-        bounds[q] = max(start[q], -np.finfo(np.float32).max)
-        sizes[q] = 0
-        overflow[q] = False
-
-
-@njit(nogil=True, cache=True)
 def scan_rows(
     codes, step, unit, spread, hidden, query, q, k, low, high, near, upper, sizes, limits, bounds, spare, allowed,
     allowed_row, overflow,
@@ -391,93 +307,3 @@ def dense(vectors, scale, packed, queries, owner, out, threads):
                         at = owner[start + i]
                         if 0 <= at < line.size:
                             line[at] = min(line[at], flat[i * across + j])
-
-
-@njit(nogil=True, cache=True)
-def collect(q, near, upper, sizes, overflow, start, spread, k, rows, values, spare):
-    """The threads' rows of one query together, cut at the bound that all of them give; returns how many.
-
-    A query whose rows don't prove the bound that they began with has none, and counts as overflown.
-    """
-    size = 0
-    for p in range(near.shape[0]):
-        if overflow[p, q]:
-            overflow[0, q] = True
-        for i in range(sizes[p, q]):
-            rows[size] = near[p, q, i]
-            values[size] = upper[p, q, i]
-            size += 1
-    if overflow[0, q]:
-        return 0
-    bound, size = tighten(rows, values, size, q, spread, k, spare)
-    for p in range(near.shape[0]):
-        if bound < start[p, q]:
-            overflow[0, q] = True
-    return 0 if overflow[0, q] else size
-
-
-@njit(nogil=True, cache=True)
-def place(keys, out_row, out_distance):
-    """The nearest of one query, ascending by (distance, row); distances aren't negative, so their bits ascend too."""
-    keys.sort()
-    out_bits = out_distance.view(np.int32)
-    for i in range(min(out_row.size, keys.size)):
-        out_row[i] = np.int32(keys[i] & 0x7FFFFFFF)
-        out_bits[i] = np.int32(keys[i] >> 32)
-
-
-@njit(nogil=True, cache=True)
-def settle_some(
-    first, threads, near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row, out_distance
-):  # fmt: skip
-    parts, count, room = near.shape
-    rows, keys = np.empty(parts * room, np.int32), np.empty(parts * room, np.int64)
-    values, spare = np.empty(parts * room, np.float32), np.empty(parts * room, np.float32)
-    bits = values.view(np.int32)
-    lanes = np.empty(SUMS, np.float64)
-    for q in range(first, count, threads):
-        size = collect(q, near, upper, sizes, overflow, start, spread, k, rows, values, spare)
-        distances(queries, vectors, q, rows[:size], lanes, values)
-        for i in range(size):
-            keys[i] = (np.int64(bits[i]) << 32) | rows[i]
-        place(keys[:size], out_row[q], out_distance[q])
-
-
-@njit(nogil=True, cache=True, parallel=True)
-def settle(near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row, out_distance, threads):
-    """What `gather`, exact distances and `cut` give, of float32 rows, a query at a time."""
-    for t in prange(threads):
-        settle_some(
-            np.int64(t), threads, near, upper, sizes, overflow, start, spread, k, queries, vectors, out_row,
-            out_distance,
-        )  # fmt: skip
-
-
-@njit(nogil=True, cache=True, parallel=True)
-def gather(near, upper, sizes, overflow, start, spread, k, threads):
-    """What is left of each query's rows by `collect`; (indptr, row)."""
-    parts, queries, room = near.shape
-    counts = np.zeros(queries + 1, np.int64)
-    kept = np.empty((queries, parts * room), np.int32)
-    for t in prange(threads):
-        values, spare = np.empty(parts * room, np.float32), np.empty(parts * room, np.float32)
-        for q in range(t, queries, threads):
-            counts[q + 1] = collect(q, near, upper, sizes, overflow, start, spread, k, kept[q], values, spare)
-    indptr = np.cumsum(counts)
-    row = np.empty(indptr[-1], np.int32)
-    for q in prange(queries):
-        row[indptr[q] : indptr[q + 1]] = kept[q, : counts[q + 1]]
-    return indptr, row
-
-
-@njit(nogil=True, cache=True, parallel=True)
-def cut(indptr, row, distance, out_row, out_distance, threads):
-    """The nearest of each query, ascending by (distance, row)."""
-    for t in prange(threads):
-        for q in range(t, out_row.shape[0], threads):
-            low, high = indptr[q], indptr[q + 1]
-            keys = np.empty(high - low, np.int64)
-            bits = distance[low:high].view(np.int32)
-            for i in range(high - low):
-                keys[i] = (np.int64(bits[i]) << 32) | row[low + i]
-            place(keys, out_row[q], out_distance[q])
