@@ -36,7 +36,8 @@ def passed_over(plan: Plan, queries: torch.Tensor, nodes: Hits, wide: torch.Tens
         index = b.collection.index
         assert isinstance(index, COUNTING)
         distance = index.least_distances(queries, *_rows(b, keys.indptr, keys.key)).numpy()
-        behind = index.outranked(queries, torch.from_numpy(np.where(out, distance, np.float32(0.0))), wide)
+        # what is open anyhow isn't asked: nothing is to be outranked there
+        behind = index.outranked(queries, torch.from_numpy(np.where(out, distance, np.float32(np.inf))), wide)
         if behind is None:
             return None
         out &= behind.numpy()

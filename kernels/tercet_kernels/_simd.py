@@ -150,6 +150,25 @@ def product_tile(num_rows: int, num_vectors: int) -> Any:
     return tile
 
 
+def _byte_sums(
+    b: ir.IRBuilder, rows: Any, stride: Any, queries: Any, fours: Any, begin: Any, shape: tuple[int, int]
+) -> list[Any]:
+    """int32 products of int8 rows and packed uint8 queries, a vector for LANES queries of each row; see `byte_tile`."""
+    num_rows, num_vectors = shape
+    base = [b.add(rows, b.mul(stride, ir.Constant(I64, r))) for r in range(num_rows)]
+    starts = [_splat(b, _load(b, begin, 4 * r, I32), WIDE) for r in range(num_rows) for _ in range(num_vectors)]
+    at, sums, close = _loop(b, fours, starts)
+    here = b.add(queries, b.mul(at, ir.Constant(I64, 4 * LANES * num_vectors)))
+    packed = [_load(b, here, 4 * LANES * j, FOURS) for j in range(num_vectors)]
+    added = []
+    for r in range(num_rows):
+        four = _load(b, b.add(base[r], b.mul(at, ir.Constant(I64, 4))), 0, I32)
+        same = b.bitcast(_splat(b, four, WIDE), FOURS)
+        added += [_dot4(b, sums[r * num_vectors + j], packed[j], same) for j in range(num_vectors)]
+    close(added)
+    return added
+
+
 def byte_tile(num_rows: int, num_vectors: int) -> Any:
     """A kernel for the products of `num_rows` int8 rows with LANES * `num_vectors` packed queries, and what passes.
 
@@ -169,17 +188,7 @@ def byte_tile(num_rows: int, num_vectors: int) -> Any:
     ) -> Any:  # fmt: skip
         def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
             rows, stride, queries, fours, begin, scale, errors, unit, slope, least, bounds, out, hits = args
-            base = [b.add(rows, b.mul(stride, ir.Constant(I64, r))) for r in range(num_rows)]
-            starts = [_splat(b, _load(b, begin, 4 * r, I32), WIDE) for r in range(num_rows) for _ in range(num_vectors)]
-            at, sums, close = _loop(b, fours, starts)
-            here = b.add(queries, b.mul(at, ir.Constant(I64, 4 * LANES * num_vectors)))
-            packed = [_load(b, here, 4 * LANES * j, FOURS) for j in range(num_vectors)]
-            added = []
-            for r in range(num_rows):
-                four = _load(b, b.add(base[r], b.mul(at, ir.Constant(I64, 4))), 0, I32)
-                same = b.bitcast(_splat(b, four, WIDE), FOURS)
-                added += [_dot4(b, sums[r * num_vectors + j], packed[j], same) for j in range(num_vectors)]
-            close(added)
+            added = _byte_sums(b, rows, stride, queries, fours, begin, (num_rows, num_vectors))
             units, slopes, leasts, limits = (
                 [_load(b, x, 4 * LANES * j, FLOATS) for j in range(num_vectors)] for x in (unit, slope, least, bounds)
             )

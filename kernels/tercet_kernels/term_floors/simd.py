@@ -6,7 +6,22 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tercet_kernels._simd import F32, FLOATS, FOURS, I8, I32, I64, LANES, WIDE, _dot4, _load, _loop, _splat, _store
+from tercet_kernels._simd import (
+    F32,
+    FLOATS,
+    FOURS,
+    I8,
+    I32,
+    I64,
+    LANES,
+    WIDE,
+    _byte_sums,
+    _dot4,
+    _load,
+    _loop,
+    _splat,
+    _store,
+)  # fmt: skip
 
 WIDTH = 16  # rows and columns of one transposed square
 RUN = 64  # bytes compared at a time
@@ -30,17 +45,7 @@ def floor_tile(num_rows: int, num_vectors: int) -> Any:
     ) -> Any:  # fmt: skip
         def generate(_context: Any, b: ir.IRBuilder, _signature: Any, args: list[Any]) -> Any:
             rows, stride, queries, fours, begin, scale, errors, weights, unit, slope, least, out, apart = args
-            base = [b.add(rows, b.mul(stride, ir.Constant(I64, r))) for r in range(num_rows)]
-            starts = [_splat(b, _load(b, begin, 4 * r, I32), WIDE) for r in range(num_rows) for _ in range(num_vectors)]
-            at, sums, close = _loop(b, fours, starts)
-            here = b.add(queries, b.mul(at, ir.Constant(I64, 4 * LANES * num_vectors)))
-            packed = [_load(b, here, 4 * LANES * j, FOURS) for j in range(num_vectors)]
-            added = []
-            for r in range(num_rows):
-                four = _load(b, b.add(base[r], b.mul(at, ir.Constant(I64, 4))), 0, I32)
-                same = b.bitcast(_splat(b, four, WIDE), FOURS)
-                added += [_dot4(b, sums[r * num_vectors + j], packed[j], same) for j in range(num_vectors)]
-            close(added)
+            added = _byte_sums(b, rows, stride, queries, fours, begin, (num_rows, num_vectors))
             units, slopes, leasts = (
                 [_load(b, x, 4 * LANES * j, FLOATS) for j in range(num_vectors)] for x in (unit, slope, least)
             )
